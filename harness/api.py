@@ -21,7 +21,6 @@ from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
 from .run.results import Results
-from .run.shards import Share
 from .run.spec import ModelRef, RunSpec, Selection
 from .run.trial import check_seen
 
@@ -37,7 +36,6 @@ def evaluate(
     model: str | Model | None = None,
     *,
     limit: int | None = None,
-    shard: str = "",
     output: str | Path = "results",
     new: bool = False,
     advance: Callable[[Record], object] = lambda record: None,
@@ -48,17 +46,13 @@ def evaluate(
     """Edit case by case, ask before and after, and return the numbers.
 
     ``editor``, ``task`` and ``model`` are names or objects, by default ``rome``, ``counterfactplus`` and
-    ``pocket``; ``settings`` are other fields of
-    `edit_harness.RunSpec` (editor_args, task_args, metrics, judge, judge_args, controls, control_args,
-    regime, seed), each the task's own or empty if it is not given, and arguments of
-    `edit_harness.loading.load.load` (dtype, device, revision, device_map, max_memory, batch_rows,
-    chat_template, trust_remote_code, allow_pickle_weights). A `RunSpec` in the place of the editor says
-    all of these, but for what is given besides. A run that is in ``output`` already goes on, or is read
-    back. ``shard``, such as "2/4", makes a part of the run only, for the command ``merge`` to join.
-    ``executor``, with its settings, says who runs the cases: workers load a model by its name.
-    Raises `HarnessError`.
+    ``pocket``; ``settings`` are other fields of `edit_harness.RunSpec` (editor_args, task_args, metrics, judge,
+    judge_args, controls, control_args, regime, seed), and arguments of `edit_harness.loading.load.load` (dtype,
+    device, revision, device_map, max_memory, batch_rows, chat_template, trust_remote_code, allow_pickle_weights).
+    A `RunSpec` in the place of the editor says all of these, but for what is given besides. A run that is in
+    ``output`` already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers
+    load a model by its name. Raises `HarnessError`.
     """
-    share = Share.parse(shard) if shard else None
     spec, loading = _specified(editor, task, settings)
     if model is None:
         ref = spec.model or ModelRef()
@@ -81,11 +75,10 @@ def evaluate(
             "give its name or folder: model='gpt2-xl'",
         )
     with running.ready():
-        loaded = (
-            load(plugins, model, **running.loading(loading)) if isinstance(model, str) else model
-        )
-        benchmark = make_benchmark(plugins, spec.task, spec.task_args, loaded.source, spec.seed)
-        evaluation = assemble(plugins, loaded, benchmark, spec, Selection(limit, share=share))
+        if isinstance(model, str):
+            model = load(plugins, model, **running.loading(loading))
+        benchmark = make_benchmark(plugins, spec.task, spec.task_args, model.source, spec.seed)
+        evaluation = assemble(plugins, model, benchmark, spec, Selection(limit))
         if not running.elsewhere:  # workers try it themselves
             check_seen(evaluation)
         folder = evaluation.open(Path(output), new=new)
@@ -108,10 +101,6 @@ def _specified(
             f"settings of a run: {', '.join(known)}; of its model: {', '.join(MODEL_ARGUMENTS)}",
         )
     spec = replace(editor, **own) if isinstance(editor, RunSpec) else RunSpec(editor=editor, **own)
-    for name in (each for each in known if each.endswith("_args")):
-        if not isinstance(value := getattr(spec, name), Mapping):
-            cause = f"{name} is {value!r:.60}, which has no settings by name"
-            raise UsageError(cause, f"{name}={{'layer': 1}}")
     if not isinstance(spec.regime, Regime | None):
         raise UsageError(f"{spec.regime!r:.60} is no regime", 'regime=eh.Regime("batch", 10)')
     if isinstance(text := spec.controls, str):

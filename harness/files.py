@@ -48,10 +48,9 @@ def cache_folder() -> Path:
 
 def offline() -> str:
     """Return the environment variable that forbids downloads, as ``NAME=1``, or an empty text."""
-    for name in ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE"):
-        if os.environ.get(name, "").lower() in YES:
-            return f"{name}={os.environ[name]}"
-    return ""
+    names = ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE")
+    said = [f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES]
+    return said[0] if said else ""
 
 
 def fetch(remote: Remote) -> Path:
@@ -59,15 +58,14 @@ def fetch(remote: Remote) -> Path:
 
     Raises `DataError` if the file cannot be had, and `ResourceError` if the cache cannot be written.
     """
-    path = cache_folder() / remote.name
-    missing = f"{remote.name} is not in the cache"
+    path, wrong = cache_folder() / remote.name, "is not in the cache"
     if path.exists():
         if not remote.sha256 or sha256_of(path) == remote.sha256.lower():
             return path
-        missing = f"{remote.name} in the cache is damaged"
+        wrong = "in the cache is damaged"
     if variable := offline():
         raise DataError(
-            f"{missing}, and {variable} forbids downloads",
+            f"{remote.name} {wrong}, and {variable} forbids downloads",
             f"unset it, or put {remote.urls[0]} at {path}",
         )
     try:
@@ -91,10 +89,8 @@ def _download(remote: Remote, path: Path) -> None:
     ask = pooch.HTTPDownloader(headers={"User-Agent": remote.agent}, timeout=TIMEOUT)
     cause = ""
     for url in remote.urls:
-        store = pooch.create(
-            path.parent, "", registry={path.name: known}, urls={path.name: url},
-            retry_if_failed=RETRIES,
-        )  # fmt: skip
+        store = pooch.create(path.parent, "", retry_if_failed=RETRIES)
+        store.registry, store.urls = {path.name: known}, {path.name: url}
         try:
             store.fetch(path.name, downloader=ask)
             return
@@ -130,9 +126,9 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def set_aside(path: Path, target: str = "") -> Path:
-    """Rename a bad file, by default to its name with ``.bad`` at the end; return the new path."""
-    bad = Path(target or f"{path}.bad")
+def set_aside(path: Path) -> Path:
+    """Rename a bad file to its name with ``.bad`` at the end; return the new path."""
+    bad = Path(f"{path}.bad")
     with suppress(FileNotFoundError):  # another process may have been faster
         os.replace(path, bad)
     return bad
@@ -144,9 +140,7 @@ def finite(data: Any) -> Any:
         return data if math.isfinite(data) else None
     if isinstance(data, Mapping):
         return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [finite(value) for value in data]
-    return data
+    return [finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def dumps(data: Any) -> str:
@@ -219,25 +213,19 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 def strict(data: bytes | str) -> Any:
     """Return what JSON says. Raises `ValueError` for NaN, infinity, and a key that is there twice."""
+
+    def refused(name: str) -> Any:
+        raise ValueError(f"{name} is no number")
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) != len(pairs):
+            raise ValueError("a key is there twice")
+        return found
+
     try:
-        return json.loads(data, parse_constant=_refused, object_pairs_hook=_distinct)
+        return json.loads(data, parse_constant=refused, object_pairs_hook=distinct)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
-    return found
-
-
-NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
-"""What a file system says that has no locks."""
 
 
 @contextmanager
@@ -256,11 +244,10 @@ def locked(folder: Path, instead: str) -> Iterator[None]:
             by = owner.read_text(encoding="utf-8", errors="replace") or by
         raise RunFolderError(f"{folder} is in use by {by}", instead) from None
     except OSError as error:
-        if error.errno not in NO_LOCKS:  # there the log finds a second writer
-            raise ResourceError(
-                f"{folder / 'lock'} cannot be written: {error.strerror}",
-                "see to the disk, and start it again",
-            ) from None
+        # A file system may have no locks: there the log finds a second writer.
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            cause = f"{folder / 'lock'} cannot be written: {error.strerror}"
+            raise ResourceError(cause, "see to the disk, and start it again") from None
     try:
         with suppress(OSError):  # it is only for messages: a full disk is no reason to stop here
             since = time.strftime("%Y-%m-%d %H:%M")

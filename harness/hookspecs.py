@@ -102,7 +102,7 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
     """Register commands of ``edit-harness``.
 
     Installed packages and those that the environment names (``EDIT_HARNESS_PLUGIN_FILES``) can; ``--plugin``
-    and ``--include-path`` stand after a command's name, too late to bring one.
+    stands after a command's name, too late to bring one.
     """
 
 

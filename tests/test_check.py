@@ -220,7 +220,7 @@ def found(tmp_path, monkeypatch):
     ("name", "cause", "remedy"),
     [
         ("step-godo", "did you mean step-good?", "step-good"),
-        ("./step-good", "no package './step-good'", "check NAME --plugin FILE, or --include-path"),
+        ("./step-good", "no package './step-good'", "check NAME --plugin FILE"),
     ],
 )  # fmt: skip
 def test_a_name_that_is_none_of_a_package_leads_to_one(found, name, cause, remedy):

@@ -449,7 +449,6 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
             "Expected `bool`, got `int` - at `regime",
         ),
         ({"regime": "batch"}, "'batch' is no regime"),
-        ({"editor_args": "layer=1"}, "editor_args is 'layer=1', which has no settings by name"),
         ({"controls": "text"}, "controls is the text 'text'"),
         ({"preset": "of mine"}, "evaluate has no argument 'preset'"),
     ],

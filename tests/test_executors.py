@@ -79,7 +79,7 @@ def test_this_process_is_the_default():
         ("rya", {}, "there is no executor 'rya'; did you mean ray?"),
         ("local", {"num_workers": "2"}, "executor local has no field 'num_workers'"),
         ("other", {"workers": "2"}, "executor other has no field 'workers'"),
-        ("other", {"num_workers": "x"}, "executor other: field num_workers='x' is not of type int"),
+        ("other", {"num_workers": "x"}, "executor other: field num_workers='x' is not int"),
     ],
 )
 def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name, settings, told):

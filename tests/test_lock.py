@@ -1,5 +1,6 @@
 """One writer at a time: who holds a folder, and what is left of the dead."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -52,9 +53,10 @@ def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
             pass
 
 
-def test_where_there_are_no_locks_it_goes_on_without(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOLCK])
+def test_where_there_are_no_locks_it_goes_on_without(tmp_path, monkeypatch, number):
     def refuse(*_):
-        raise OSError(95, "Operation not supported")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with locked(tmp_path, ""):

@@ -324,9 +324,9 @@ def test_no_room_is_said_with_what_there_is(having, settings):
     ("text", "cause"),
     [
         ("num_worker=2", "ray has no field 'num_worker'"),
-        ("num_workers=-1", "num_workers=-1 is not at least 0"),
-        ("gpus_per_worker=-1", r"gpus_per_worker=-1\.0 is not at least 0"),
-        ("placement=0", r"placement=0\.0 is not above 0"),
+        ("num_workers=-1", "num_workers=-1 is not int >= 0"),
+        ("gpus_per_worker=-1", r"gpus_per_worker=-1\.0 is not float >= 0"),
+        ("placement=0", r"placement=0\.0 is not float > 0"),
     ],
 )
 def test_settings_that_make_no_sense(text, cause):

@@ -12,9 +12,8 @@ from builders import ROOT, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import selection
-from edit_harness.registry.packages import file_of
+from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.sources import of_class, of_sources
 from edit_harness_plugins.commands.catalog import plugins as inventory
 
 EDITOR = """
@@ -44,7 +43,7 @@ build-backend = "setuptools.build_meta"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder to put plugins into; what is imported from it is forgotten."""
-    for name in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
+    for name in (selection.ONLY, selection.BLOCK, selection.FILES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     known = set(sys.modules)
@@ -188,56 +187,6 @@ def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(here,
     assert failure.reason.endswith("; docs/plugins.md, What has moved, says what is where")
 
 
-def test_a_module_beside_src_is_found_where_it_is(sources, monkeypatch):
-    module = sources / "src" / "edit_harness_nothing"
-    module.rename(sources / "edit_harness_nothing")
-    (sources / "src" / "assets").mkdir()
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editors("edit-harness-nothing") == ["nothing"]
-    names = {name for name, _ in of("edit-harness-nothing").contents()}
-    assert names == {"edit_harness_nothing/__init__.py", "edit_harness_nothing/data.json"}
-
-
-def test_a_version_that_the_sources_do_not_name_is_unknown(sources, monkeypatch):
-    project = sources / "pyproject.toml"
-    project.write_text(PYPROJECT.replace('version = "0.7"', 'dynamic = ["version"]'))
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    package = of("edit-harness-nothing")
-    assert (package.version, package.source) == ("", f"{sources} (sources, version unknown)")
-
-
-def test_a_folder_with_the_sources_of_a_package(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editors("edit-harness-nothing") == ["nothing"]
-    (package,) = (p for p in Plugins.installed().packages if p.name == "edit-harness-nothing")
-    assert (package.version, package.source) == ("0.7", f"{sources} (sources)")
-
-
-def test_sources_hide_what_is_installed_by_that_name(sources, here, monkeypatch):
-    (here / "site").mkdir()
-    distribution(here / "site", "edit-harness-nothing", EDITOR, version="0.1")
-    monkeypatch.syspath_prepend(here / "site")
-    importlib.invalidate_caches()
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert [p.version for p in selection.found() if p.name == "edit-harness-nothing"] == ["0.7"]
-
-
-@pytest.mark.parametrize(
-    ("pyproject", "cause"),
-    [
-        (None, "FileNotFoundError"),
-        ("[project]\nname = 'x'", "KeyError"),
-        ("[project", "TOMLDecodeError"),
-    ],
-)
-def test_a_folder_without_plugins_is_an_error(here, monkeypatch, pyproject, cause):
-    if pyproject is not None:
-        (here / "pyproject.toml").write_text(pyproject)
-    monkeypatch.setenv(selection.FOLDERS, str(here))
-    with pytest.raises(UsageError, match=rf"is of no package with plugins \({cause}: "):
-        Plugins.installed()
-
-
 @pytest.mark.parametrize(
     ("variable", "names", "reason"),
     [
@@ -252,7 +201,7 @@ def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variabl
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv(variable, names)
     found = Plugins.installed()
-    assert reason in [out.reason for out in found.left_out if out.package.name == "quiz-good"]
+    assert reason in [why for package, why in found.left_out.items() if package.name == "quiz-good"]
     with pytest.raises(PluginError) as caught:
         found.find("editor", "nothing")
     assert f"quiz-good 1.0 is left out: {reason}" in caught.value.remedy
@@ -271,77 +220,44 @@ def of(name):
     return package
 
 
-def test_a_digest_is_of_names_and_bytes(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    first = of("edit-harness-nothing").digest
-    assert of("edit-harness-nothing").digest == first
-    data = sources / "src" / "edit_harness_nothing" / "data.json"
+def test_a_digest_is_of_names_and_bytes(laboratory):
+    first = of("lab-a").digest
+    assert of("lab-a").digest == first
+    data = laboratory / "lab_a" / "data.json"
     data.write_text("[1]")
-    second = of("edit-harness-nothing").digest
+    second = of("lab-a").digest
     data.rename(data.with_name("other.json"))
-    assert len({first, second, of("edit-harness-nothing").digest}) == 3
+    assert len({first, second, of("lab-a").digest}) == 3
 
 
-def test_in_a_src_layout_every_module_is_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    first = of("edit-harness-nothing").digest
-    other = sources / "src" / "edit_harness_other"
-    other.mkdir()
-    (other / "core.py").write_text("X = 1")
-    second = of("edit-harness-nothing").digest
-    (sources / "src" / "edit_harness_nothing.egg-info").mkdir()
-    (sources / "src" / "edit_harness_nothing.egg-info" / "SOURCES.txt").write_text("")
-    (other / ".core.py.swp").write_text("")
-    assert len({first, second, of("edit-harness-nothing").digest}) == 2
-
-
-def test_an_editable_install_without_a_list_of_modules_is_digested_as_its_sources(
-    sources, here, monkeypatch
-):
-    """As hatchling makes it: no top_level.txt, and a RECORD of a .pth and a hook."""
-    (sources / "src" / "edit_harness_other.py").write_text("X = 1")
-    site = here / "site"
-    info = distribution_of(site, "edit-harness-nothing", "edit_harness_nothing", ["_hook.py"])
-    (site / "_hook.py").write_text("")
-    said = {"url": f"file://{sources}", "dir_info": {"editable": True}}
-    (info / "direct_url.json").write_text(json.dumps(said))
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.syspath_prepend(sources / "src")
-    editable = of("edit-harness-nothing")
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert editable.source.endswith("(editable)")
-    assert editable.digest == of("edit-harness-nothing").digest
-    assert "edit_harness_other.py" in dict(editable.contents())
-
-
-def distribution_of(site, name, module, files):
-    """Write the metadata of an installed distribution with a RECORD of its files."""
-    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[edit_harness]\nx = {module}\n")
-    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
-    return info
+def test_compiled_and_hidden_files_are_no_part_of_a_digest(laboratory):
+    digest = of("lab-a").digest
+    (laboratory / "lab_a" / "__pycache__").mkdir(exist_ok=True)
+    (laboratory / "lab_a" / "__pycache__" / "x.pyc").write_bytes(b"1")
+    (laboratory / "lab_a" / ".core.py.swp").write_text("")
+    assert of("lab-a").digest == digest
 
 
 @pytest.fixture
 def laboratory(here, monkeypatch):
-    """Two wheels with a module each in one namespace, the second with an editor in another module."""
-    lab = here / "site" / "lab"
+    """Two packages, each with an editor in a module of its own."""
     for name in "ab":
-        (lab / name).mkdir(parents=True)
-        lazy = EDITOR.replace("Nothing,", f'"lab.{name}.core:Nothing",')
-        (lab / name / "__init__.py").write_text(lazy.replace('"nothing"', f'"nothing-{name}"'))
-        (lab / name / "core.py").write_text(EDITOR)
-        files = [f"lab/{name}/__init__.py", f"lab/{name}/core.py"]
-        distribution_of(here / "site", f"lab-{name}", f"lab.{name}", files)
-    monkeypatch.syspath_prepend(here / "site")
+        lazy = EDITOR.replace("Nothing,", f'"lab_{name}.core:Nothing",')
+        site = here / f"lab_{name}"
+        site.mkdir()
+        (site / "__init__.py").write_text(lazy.replace('"nothing"', f'"nothing-{name}"'))
+        (site / "core.py").write_text(EDITOR)
+        info = here / f"lab_{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: lab-{name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[edit_harness]\nx = lab_{name}\n")
+    monkeypatch.syspath_prepend(here)
     importlib.invalidate_caches()
-    return lab
+    return here
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_packages_in_one_namespace_are_told_apart(laboratory, name):
+def test_a_class_is_of_the_package_that_has_its_file(laboratory, name):
     found = Plugins.installed()
     component = found.find("editor", f"nothing-{name}")
     kind = component.load()
@@ -349,7 +265,7 @@ def test_packages_in_one_namespace_are_told_apart(laboratory, name):
     assert [p.name for p in found.packages_of(kind)] == names
     assert [p.name for p in found.packages_of(kind, component.package)] == names
     first = component.package.digest
-    (laboratory / name / "core.py").write_text("changed")
+    (laboratory / f"lab_{name}" / "core.py").write_text("changed")
     assert of(f"lab-{name}").digest != first
 
 
@@ -368,21 +284,12 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
     info.write_text(f"[edit_harness]\nx = {value}\n")
     monkeypatch.syspath_prepend(here)
     found = Plugins.installed()
-    assert [f.distribution for f in found.failures] == ["quiz-bad"]
+    assert [f.package.name for f in found.failures] == ["quiz-bad"]
     assert of("quiz-bad").digest
     assert found.find("editor", "rome")
 
 
-def test_compiled_files_are_no_part_of_a_digest(sources, monkeypatch):
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    digest = of("edit-harness-nothing").digest
-    cache = sources / "src" / "edit_harness_nothing" / "__pycache__"
-    cache.mkdir()
-    (cache / "x.pyc").write_bytes(b"1")
-    assert of("edit-harness-nothing").digest == digest
-
-
-def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, here, monkeypatch):
+def test_a_wheel_and_an_editable_install_have_one_digest(sources, here, monkeypatch):
     """What is recorded of a run says the same of the same code."""
     copy = here / "copy"
     shutil.copytree(sources, copy)
@@ -391,9 +298,7 @@ def test_a_wheel_an_editable_install_and_the_sources_have_one_digest(sources, he
         command = [sys.executable, "-m", "pip", "install", *options, str(here / target), *what]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    digests = {"sources": of("edit-harness-nothing").digest}
-    monkeypatch.delenv(selection.FOLDERS)
+    digests = {}
     for target in ("wheel", "editable"):
         with monkeypatch.context() as patch:
             patch.syspath_prepend(here / target)
@@ -448,18 +353,6 @@ def test_a_file_is_in_no_package(here, monkeypatch, wanted):
     mended = f"try:\n    {wanted}\nexcept ImportError:\n    import helper9\n{EDITOR}"
     (here / "mine.py").write_text(mended)
     assert not Plugins.installed().failures
-
-
-ENTRIES = "[project.entry-points.edit_harness]\n"
-NAMED = '[project]\nname = "x"\n'
-
-
-def test_what_a_package_says(tmp_path):
-    file = tmp_path / "pyproject.toml"
-    file.write_text(f"{NAMED}version = '1'\n{ENTRIES}b = 'm.n'\na = 'm:plugin'\n")
-    said = of_sources(tmp_path)
-    assert (said.name, said.version) == ("x", "1")
-    assert [(e.name, e.value) for e in said.entries] == [("a", "m:plugin"), ("b", "m.n")]
 
 
 CLASS = "class Mine:\n    pass\n"

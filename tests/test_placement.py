@@ -132,20 +132,15 @@ def saved(request, tmp_path_factory):
     model = tiny_model(request.param)
     model.module.save_pretrained(folder)
     model.tokens.tokenizer.save_pretrained(folder)
-    top = model.architecture.blocks[0].split(".")[0]
-    parts = [f"{top}.{name}" for name, _ in model.module.get_submodule(top).named_children()]
-    places = dict.fromkeys([*parts, "lm_head"], "disk")
-    list_of_blocks = model.architecture.blocks[0].rpartition(".")[0]
-    del places[list_of_blocks]
-    return folder, {**places, f"{list_of_blocks}.0": "cpu", f"{list_of_blocks}.1": "disk"}
+    return folder, f"cpu:{model.size * 4 // 2000}KB"
 
 
 def test_an_edited_model_is_saved_whole(saved, tmp_path):
-    folder, places = saved
+    folder, room = saved
     one = load(ModelSource(str(folder)), device="cpu")
-    other = load(ModelSource(str(folder)), device_map=places)
+    other = load(ModelSource(str(folder)), device_map="auto", max_memory=room)
     assert (one.digest, one.size) == (other.digest, other.size)
-    assert other.placement == "spread over cpu (1 block), disk (1)"
+    assert "disk (" in other.placement
     edit = change_of(one, embedding(one))
     for number, each in enumerate((one, other)):
         save_model(each, edit, tmp_path / str(number))

@@ -38,7 +38,7 @@ BAD = {
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    for variable in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
+    for variable in (selection.ONLY, selection.BLOCK, selection.FILES):
         monkeypatch.delenv(variable, raising=False)
     site = tmp_path / "site"
     site.mkdir()
@@ -242,17 +242,6 @@ def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
     monkeypatch.setenv(selection.BLOCK, "quiz-good")
     assert trouble("quiz-good") == trouble("mine.py") == ""
     assert trouble("quiz-fatal") == trouble("killer.py") == KILLED
-
-
-def test_a_folder_is_tried_as_it_is(site, tmp_path, monkeypatch):
-    sources = tmp_path / "sources"
-    sources.mkdir()
-    (sources / "quiz_source.py").write_text(f"{GOOD}\n1 / 0")
-    (sources / "pyproject.toml").write_text(
-        "[project]\nname = 'quiz-source'\n[project.entry-points.edit_harness]\nq = 'quiz_source'\n"
-    )
-    monkeypatch.setenv(selection.FOLDERS, str(sources))
-    assert trouble("quiz-source") == "ZeroDivisionError: division by zero"
 
 
 def test_a_folder_from_which_it_is_started_shadows_nothing(site, tmp_path, monkeypatch):

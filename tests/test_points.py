@@ -83,7 +83,7 @@ def test_axes_have_values_of_the_fields_types_once(plugins):
         Axis("covariance", (True, False)),
     ]
     assert axes(memit, {"layers": "0,1; 1"}, 2) == [Axis("layers", ((0, 1), (1,)))]
-    with pytest.raises(UsageError, match="field lr='x' is not of type float"):
+    with pytest.raises(UsageError, match="field lr='x' is not float"):
         axes(rome, {"lr": "0.5,x"}, 2)
     with pytest.raises(UsageError, match="is not one of subject_first, subject_last"):
         axes(rome, {"fact_token": "first"}, 2)

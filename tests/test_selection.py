@@ -21,7 +21,7 @@ def edit_harness_register_editors(register):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    for name in (selection.ONLY, selection.BLOCK, selection.FILES, selection.FOLDERS):
+    for name in (selection.ONLY, selection.BLOCK, selection.FILES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_a_flag_names_a_plugin_that_is_not_installed(mine, tell):
 
 
 def test_flags_hold_for_child_processes_wherever_they_run(mine):
-    with selection.chosen(plugin=["mine.py"], include_path=[], only=[], block=["a", "b"]):
+    with selection.chosen(plugin=["mine.py"], block=["a", "b"]):
         assert os.environ[selection.FILES] == str(mine)
         assert os.environ[selection.BLOCK] == "a,b"
         assert selection.ONLY not in os.environ
@@ -60,7 +60,7 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
     before = dict(os.environ)
     with (
         pytest.raises(KeyboardInterrupt),
-        selection.chosen(plugin=["mine.py"], include_path=["."], only=["x"], block=["y"]),
+        selection.chosen(plugin=["mine.py"], only=["x"], block=["y"]),
     ):
         raise KeyboardInterrupt
     assert dict(os.environ) == before
@@ -70,7 +70,6 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
     ("flags", "there"),
     [
         ([], True),
-        (["--no-plugins"], True),
         (["--only-plugins", "edit-harness"], True),
         (["--only-plugins", "another"], False),
         (["--block-plugins", "edit_harness"], False),
@@ -91,8 +90,6 @@ def test_lists_of_distributions(mine, tell, flags, there):
         ('block-plugins = ["another", "edit-harness"]', False),
         ('block-plugins = "edit-harness"', False),
         ('only-plugins = ["edit-harness"]', True),
-        ("no-plugins = true", True),
-        ("no-plugins = false", True),
     ],
 )
 def test_lists_in_a_configuration(mine, tell, said, there):
@@ -101,12 +98,6 @@ def test_lists_in_a_configuration(mine, tell, said, there):
     assert code == 3
     assert ("there is no task 'no-such-task'" in err) == there
     assert ("is left out: EDIT_HARNESS_" in err) != there
-
-
-def test_flags_that_contradict_each_other(mine, tell):
-    code, _, err = tell("ls", "--no-plugins", "--only-plugins", "edit-harness")
-    assert code == 2
-    assert "error: --no-plugins leaves nothing to --only-plugins\n" in err
 
 
 def test_a_file_that_is_not_there_is_an_error_of_use(mine, tell):

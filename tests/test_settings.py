@@ -105,11 +105,11 @@ def test_a_plugin_without_fields():
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ({"lr": "fast"}, "editor 'x': field lr='fast' is not of type float"),
-        ({"steps": "1.5"}, "editor 'x': field steps='1.5' is not of type int"),
-        ({"layers": "1,two"}, "editor 'x': field layers='1,two' is not of type int"),
+        ({"lr": "fast"}, "editor 'x': field lr='fast' is not float"),
+        ({"steps": "1.5"}, "editor 'x': field steps='1.5' is not int"),
+        ({"layers": "1,two"}, "editor 'x': field layers='1,two' is not int"),
         ({"loss": "mse"}, "editor 'x': field loss='mse' is not one of nll, kl"),
-        ({"verbose": "maybe"}, "editor 'x': field verbose='maybe' is not true or false"),
+        ({"verbose": "maybe"}, "editor 'x': field verbose='maybe' is not bool"),
     ],
 )
 def test_a_value_of_the_wrong_type(setting, problem):
@@ -164,11 +164,11 @@ class Bounded:
 @pytest.mark.parametrize(
     ("field", "value", "bounds"),
     [
-        ("steps", "0", "at least 1"),
-        ("layer", "-1", "at least 0"),
-        ("rate", "0", "above 0"),
-        ("decay", "-0.1", "at least 0"),
-        ("share", "1", "at least 0 and below 1"),
+        ("steps", "0", "int >= 1"),
+        ("layer", "-1", "int >= 0"),
+        ("rate", "0", "float > 0.0"),
+        ("decay", "-0.1", "float >= 0.0"),
+        ("share", "1", "float < 1.0"),
     ],
 )
 def test_a_number_out_of_bounds_is_refused(field, value, bounds):

@@ -165,7 +165,7 @@ def test_a_task_without_the_usual_measures_has_its_own_mapped(tmp_path):
     ("args", "code", "cause"),
     [
         ((*ROME,), 2, "a sweep without a grid has nothing to try"),
-        ((*ROME, "--grid", "lr=0.5,-1"), 2, "at lr=-1.0: editor rome: field lr=-1.0 is not above 0"),
+        ((*ROME, "--grid", "lr=0.5,-1"), 2, "at lr=-1.0: editor rome: field lr=-1.0 is not float > 0"),
         (("--layers", "0", "--editor-args", PLAIN), 4, "at layer=0: there is no second moment"),
         ((*ROME, "--layers", "2"), 2, "--layers has '2', and the model has layers 0 to 1"),
         ((*ROME, "--layers", "0", "--dev", "4"), 2,

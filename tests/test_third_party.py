@@ -204,7 +204,7 @@ def test_it_is_installed(path):
         assert component.version == "1.2"
         assert plugins.find(kind, f"edit-harness-agenda/{name}") is component
         assert Path(sys.modules[component.load().__module__].__file__).is_relative_to(path)
-    assert not [f for f in plugins.failures if f.distribution == "edit-harness-agenda"]
+    assert not [f for f in plugins.failures if f.package.name == "edit-harness-agenda"]
 
 
 def test_it_runs_from_end_to_end(path, tmp_path):
@@ -249,7 +249,7 @@ def test_a_broken_package_is_named_and_stops_nobody(path, tmp_path, monkeypatch)
     distribution(tmp_path, "edit-harness-wreck", "import no_such_module\n", version="0.3")
     monkeypatch.syspath_prepend(tmp_path)
     plugins = Plugins.installed()
-    (failure,) = (f for f in plugins.failures if f.distribution == "edit-harness-wreck")
+    (failure,) = (f for f in plugins.failures if f.package.name == "edit-harness-wreck")
     assert failure.version == "0.3"
     assert "No module named 'no_such_module'" in failure.reason
     assert plugins.find("editor", "steepest")

@@ -35,10 +35,6 @@ CAUGHT = {
             "test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as",
         },
     ),
-    "quiz-slow": (
-        f"import time\nend = time.process_time() + 2.1\nwhile time.process_time() < end: pass{PACKAGE}",
-        {"test_registers_quickly": "it takes 2."},
-    ),
     "quiz-seeder": (
         f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
         {
@@ -76,7 +72,6 @@ CAUGHT = {
         PACKAGE.replace("(Task)", "").replace("cases", "questions"),
         {
             "test_components_are_of_their_kind": "is no Task",
-            "test_components_are_made_without_arguments": "is no Task",
         },
     ),
 }
@@ -165,7 +160,7 @@ def packages(tmp_path_factory):
 def test_a_package_is_caught_by_the_checks_that_are_for_it(packages, name):
     caught = (HEALTHY | CAUGHT)[name][1]
     animal = f"Test_{name.replace('-', '_')}"
-    assert len(packages.ran[animal]) > 8
+    assert len(packages.ran[animal]) == 7
     failed = packages.failed[animal]
     if name in UNREGISTERED:
         assert all("cannot be registered" in failed[c] for c in failed.keys() - caught.keys())
@@ -182,7 +177,7 @@ def test_a_broken_package_is_named_and_stops_nobody(name, tmp_path, monkeypatch)
     module = distribution(tmp_path, name, source.replace("NAME", name), version="0.3")
     plugins = Plugins.installed()
     sys.modules.pop(module, None)
-    (failure,) = (f for f in plugins.failures if f.distribution == name)
+    (failure,) = (f for f in plugins.failures if f.package.name == name)
     assert str(failure).startswith(f"{name} 0.3 could not be loaded: ")
     assert reason in failure.reason
     assert plugins.find("task", "edit-harness/zsre")

@@ -38,15 +38,12 @@ def weight_files(folder: str, config: Any, pickled: bool) -> list[Path]:
     first = next((name for name in names if Path(folder, name).is_file()), "")
     files = _indexed(Path(folder, first)) if first.endswith(".json") else [first] if first else []
     for name in files:
-        if os.path.isabs(name) or os.path.normpath(name).startswith(".."):
+        outside = os.path.isabs(name) or os.path.normpath(name).startswith("..")
+        if outside or not Path(folder, name).is_file():
+            where = "outside of the folder" if outside else "that are not there"
             raise DataError(
-                f"{folder}: {first} names weights outside of the folder: {name}",
-                "move the file into the folder, and name it by its name alone",
-            )
-        if not Path(folder, name).is_file():
-            raise DataError(
-                f"{folder}: {first} names weights that are not there: {name}",
-                "copy or download that file again",
+                f"{folder}: {first} names weights {where}: {name}",
+                "put that file into the folder, and name it by its name alone",
             )
     return [Path(folder, name) for name in files]
 
@@ -54,16 +51,16 @@ def weight_files(folder: str, config: Any, pickled: bool) -> list[Path]:
 def _indexed(index: Path) -> list[str]:
     """Return the names of the files that an index spreads the weights over, at least one."""
     try:
-        said = json.loads(index.read_text(encoding="utf-8"))
-        names = sorted(set(map(str, said["weight_map"].values())))
-        if not (names and isinstance(said["metadata"], dict)):
-            raise ValueError
-        return names
+        read = json.loads(index.read_text(encoding="utf-8"))
+        names = sorted(set(map(str, read["weight_map"].values())))
+        if names and isinstance(read["metadata"], dict):
+            return names
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(
-            f"{index} is damaged: it needs a weight_map that names files, and metadata",
-            "copy or download the model again",
-        ) from None
+        pass
+    raise DataError(
+        f"{index} is damaged: it needs a weight_map that names files, and metadata",
+        "copy or download the model again",
+    )
 
 
 def check_weights(module: Any, report: Mapping[str, Any], path: str) -> None:
@@ -79,13 +76,11 @@ def check_weights(module: Any, report: Mapping[str, Any], path: str) -> None:
     wrong = sorted(str(k[0] if isinstance(k, tuple) else k) for k in report["mismatched_keys"])
     if lacking := sorted(report.get("missing_keys") or ()) + wrong:
         raise DataError(
-            f"{path} lacks {len(lacking)} weights of a causal language model: "
-            f"{', '.join(lacking[:3])}",
+            f"{path} lacks {len(lacking)} weights of a causal language model: {', '.join(lacking[:3])}",
             "check that the folder holds the whole model and its language-model head",
         )
     kinds = {re.sub(r"\d+", "0", name) for name in module.state_dict()}
-    extra = sorted(n for n in report["unexpected_keys"] if re.sub(r"\d+", "0", n) in kinds)
-    if extra:
+    if extra := sorted(n for n in report["unexpected_keys"] if re.sub(r"\d+", "0", n) in kinds):
         raise DataError(
             f"{path} has {len(extra)} weights of layers that its config.json lacks: {extra[0]}",
             "check that the weights and config.json belong together",
@@ -115,7 +110,6 @@ def what_was_let_in(
 
 
 def _digest(folder: Path, files: Iterable[Path]) -> str:
-    """Return a SHA-256 over files of a folder."""
     parts = [f"{file.relative_to(folder)} {sha256_of(file)}" for file in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -131,6 +125,5 @@ def digest_of(
     commit = getattr(config, "_commit_hash", None)
     if commit and not weights:  # a folder may say what it likes
         return hashlib.sha256(f"{path}@{commit}".encode()).hexdigest()
-    digests = "".join(sha256_of(file) for file in weights)
-    digests += "".join((let_in or {}).values())
-    return hashlib.sha256(digests.encode()).hexdigest() if digests else ""
+    digests = [*map(sha256_of, weights), *(let_in or {}).values()]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""

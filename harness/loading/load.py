@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,9 +24,9 @@ from transformers.utils import logging as transformers_logging
 from ..errors import DataError, ResourceError, UsageError
 from ..interfaces import ModelSource
 from ..model.model import Model
-from ..registry.guard import PASSING, said
+from ..registry.guard import PASSING
 from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
-from .placement import SIZES, Place, Placement, placed
+from .placement import SIZES, placed, spread
 
 T = TypeVar("T")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -37,16 +36,13 @@ TF32 = "tf32"
 """Weights in float32 whose products a CUDA device rounds to TF32: a setting of the whole process."""
 COMPILED = re.compile(r'(\w*(?:attn|experts)_implementation\w*)": "([^"]*/[^"]*)')
 """An entry that names compiled code on the hub, as OWNER/NAME."""
-COMMIT = re.compile("[0-9a-f]{40}")
-"""A whole commit hash of the hub. Whatever is shorter, or a name, may be another thing tomorrow."""
+LAYOUT = "name a folder in transformers' layout"
 PICKLED = (
     "convert them with save_pretrained, or read pickled ones, as tensors only: "
     "--allow-pickle-weights"
 )
 CLASSES = {"AutoModelForCausalLM", "AutoTokenizer"}
 """What is loaded here, and may be a class of the model's own instead."""
-BAD_MAP = (AssertionError, KeyError, RuntimeError, TypeError, ValueError)
-"""What transformers, accelerate and torch raise for a device map that they cannot follow."""
 HUB_SIGNS = {
     "valid model identifier": ("the hub has no model {}", "check the name, or give a folder"),
     "valid git identifier": ("the hub has no such revision of {}", "check --model-args revision=…"),
@@ -62,7 +58,7 @@ def load(
     dtype: str = "float32",
     device: str = "auto",
     revision: str | None = None,
-    device_map: str | Mapping[str, Place] | None = None,
+    device_map: str | None = None,
     max_memory: str | None = None,
     batch_rows: int | None = None,
     chat_template: bool = False,
@@ -71,14 +67,13 @@ def load(
 ) -> Model:
     """Load a model from a folder or, by its name, from the hub or its cache.
 
-    ``device_map`` spreads it over devices, memory and disk, by a name of `placement.FOUND`, a JSON file
-    or a map from modules to places; ``max_memory``, such as ``0:20GiB;cpu:60GiB``, limits its weights.
+    ``device_map`` spreads it over devices, memory and disk, by a name of `placement.FOUND`;
+    ``max_memory``, such as ``0:20GiB;cpu:60GiB``, limits its weights.
     ``trust_remote_code`` runs code that the model brings, with the user's rights; of the hub it takes
     a ``revision`` that is a whole commit hash. ``allow_pickle_weights`` reads weights that are not in
-    safetensors, as tensors only. What was let in so stands in `Model.let_in`.
-
-    Raises `DataError` if it is missing, out of reach or no causal language model, `UsageError`
-    for a dtype, a device or a map that cannot be, `ResourceError` if it does not fit the device.
+    safetensors, as tensors only. `Model.let_in` has what these two let in. Raises `DataError` for a model
+    that is missing or no causal language model, `UsageError` for a dtype, a device or a map that cannot be,
+    `ResourceError` if it does not fit the device.
     """
     placement, target = placed(device_map, max_memory, device), _target(dtype, device)
     path = source.path
@@ -91,7 +86,6 @@ def load(
         _explained,
         factory.from_pretrained,
         path,
-        passing=BAD_MAP if placement and placement.mapped else (),
         dtype=torch.float32 if dtype == TF32 else getattr(torch, dtype),
         trust_remote_code=trust_remote_code,
         # None takes what there is, safetensors first; weights_only makes tensors of the other.
@@ -101,14 +95,22 @@ def load(
         ignore_mismatched_sizes=True,  # they are in the report
         **options,
     )
-    with _explaining(path, target, placement):
-        module, report = placement.load(get) if placement else get()
+    try:
+        module, report = spread(get, placement) if placement else get()
         module = module if placement else module.to(target)
         check_weights(module, report, path)
         let_in = what_was_let_in(path, revision, trust_remote_code, allow_pickle_weights, weights)
-        _choose_threads(module, target)
+        small = sum(p.numel() for p in module.parameters()) < SMALL
+        if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
         how = {"batch_rows": batch_rows, "chat_template": chat_template, "let_in": let_in}
         model = Model(module, tokenizer, source=source, **how)  # type: ignore[arg-type]
+    except torch.OutOfMemoryError:
+        smaller = "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu"
+        raise ResourceError(
+            f"{path} does not fit the memory of {target}",
+            f"leave more room: {SIZES}" if placement else smaller,
+        ) from None
     if known := digest_of(path, config, weights, let_in):
         model.identify(known)
     return model
@@ -116,48 +118,23 @@ def load(
 
 def _target(dtype: str, device: str) -> torch.device:
     """Return the device, ready for a dtype. Raises `UsageError` for what is none."""
-    if dtype not in (*DTYPES, TF32):
-        raise UsageError(
-            f"there is no dtype {dtype!r}", f"choose from {', '.join((*DTYPES, TF32))}"
-        )
-    target = pick_device(device)
+    if dtype not in (known := (*DTYPES, TF32)):
+        raise UsageError(f"there is no dtype {dtype!r}", f"choose from {', '.join(known)}")
+    target = _device(device)
     if dtype == TF32:
-        _allow_tf32(target)
+        if target.type != "cuda":
+            raise UsageError(
+                f"tf32 is a precision of CUDA devices, and this one is {target.type}",
+                "use --dtype float32, or bfloat16 for a preview",
+            )
+        torch.set_float32_matmul_precision("high")
     # What matters of the chatter, such as missing weights, is an error here.
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     return target
 
 
-def _choose_threads(module: torch.nn.Module, target: torch.device) -> None:
-    """Take one thread for a small model, which several would only hold up."""
-    small = sum(p.numel() for p in module.parameters()) < SMALL
-    if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-
-
-@contextmanager
-def _explaining(path: str, target: torch.device, placement: Placement | None) -> Iterator[None]:
-    """Say what is wrong where a model does not fit, or its device map cannot be followed."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise ResourceError(
-            f"{path} does not fit the memory of {target}",
-            f"leave more room: {SIZES}"
-            if placement
-            else "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu",
-        ) from None
-    except BAD_MAP as error:
-        if not (placement and placement.mapped):
-            raise
-        raise UsageError(
-            f"{path} cannot be placed by this device map: {said(error)[:160]}",
-            "name each part once, on a device that is here, cpu or disk; tied weights together",
-        ) from error
-
-
-def pick_device(name: str) -> torch.device:
+def _device(name: str) -> torch.device:
     """Return the device: for ``auto`` an accelerator if there is one, else the CPU."""
     if name == "auto":
         best = torch.accelerator.current_accelerator(check_available=True)
@@ -166,21 +143,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        cause = str(error).splitlines()[0]
-        raise UsageError(
-            f"the device {name!r} cannot be used: {cause}", "try --device cpu"
-        ) from None
+        cause = f"the device {name!r} cannot be used: {str(error).splitlines()[0]}"
+        raise UsageError(cause, "try --device cpu") from None
     return device
-
-
-def _allow_tf32(device: torch.device) -> None:
-    """Let products of float32 matrices be rounded. Raises `UsageError` where they cannot be."""
-    if device.type != "cuda":
-        raise UsageError(
-            f"tf32 is a precision of CUDA devices, and this one is {device.type}",
-            "use --dtype float32, or bfloat16 for a preview",
-        )
-    torch.set_float32_matmul_precision("high")
 
 
 def config_of(path: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
@@ -195,10 +160,9 @@ def config_of(path: str, revision: str | None = None, trust_remote_code: bool = 
         )
     folder = os.path.isdir(path)
     if not folder and (path.startswith((".", "/", "~")) or path.count("/") > 1):
-        raise DataError(
-            f"the model folder {path} does not exist", "name a folder in transformers' layout"
-        )
-    if trust_remote_code and not folder and not COMMIT.fullmatch(revision or ""):
+        raise DataError(f"the model folder {path} does not exist", LAYOUT)
+    # Whatever is shorter than a whole hash, or a name, may be another thing tomorrow.
+    if trust_remote_code and not folder and not re.fullmatch("[0-9a-f]{40}", revision or ""):
         raise DataError(
             f"--trust-remote-code runs code of {path}, of one commit and no other: "
             f"{revision or 'no revision'} is no full hash",
@@ -258,18 +222,15 @@ def _check_entries(entries: Any, path: str, trusted: bool) -> None:
                 )
 
 
-def _explained(
-    get: Callable[..., T], path: str, *, passing: tuple[type[Exception], ...] = (), **options: Any
-) -> T:
+def _explained(get: Callable[..., T], path: str, **options: Any) -> T:
     """Return what is loaded. Raises `DataError` with what is wrong, in one line.
 
     A broken configuration makes transformers raise anything, and so does a model's own code; a
     tokenizer's compiled code panics, which is no `Exception`.
     """
-    unexplained: tuple[type[BaseException], ...] = (torch.OutOfMemoryError, *PASSING, *passing)
     try:
         return get(path, **options)
-    except unexplained:
+    except (torch.OutOfMemoryError, *PASSING):
         raise
     except BaseException as error:
         raise DataError(*_explain(path, error)) from error
@@ -286,11 +247,20 @@ def _needs_code(path: str) -> tuple[str, str]:
 
 def _explain(path: str, error: BaseException) -> tuple[str, str]:
     """Return cause and remedy of a failed load."""
-    text = " ".join(str(error).split())
+    text, folder = " ".join(str(error).split()), Path(path)
     if "custom code" in text:
         return _needs_code(path)
-    if Path(path).is_dir():
-        return _explain_folder(path, text, error)
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            return f"the folder {path} has no config.json", LAYOUT
+        if isinstance(error, SafetensorError):
+            return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
+        if "no file named" in text:
+            return f"the folder {path} has no weights in safetensors", PICKLED
+        return (
+            f"{path} is no causal language model that can be loaded: {text[:160]}",
+            "check that the folder is complete, in the layout of transformers",
+        )
     if constants.HF_HUB_OFFLINE:
         return f"{path} is not in the cache and HF_HUB_OFFLINE=1", "unset it, or name a folder"
     for sign, (cause, remedy) in HUB_SIGNS.items():
@@ -301,17 +271,4 @@ def _explain(path: str, error: BaseException) -> tuple[str, str]:
     return (
         f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
         "check the network, or give a folder: --model ./my-model",
-    )
-
-
-def _explain_folder(path: str, text: str, error: BaseException) -> tuple[str, str]:
-    if not (Path(path) / "config.json").exists():
-        return f"the folder {path} has no config.json", "name a folder in transformers' layout"
-    if isinstance(error, SafetensorError):
-        return f"the weights in {path} are damaged: {text[:160]}", "copy or download them again"
-    if "no file named" in text:
-        return f"the folder {path} has no weights in safetensors", PICKLED
-    return (
-        f"{path} is no causal language model that can be loaded: {text[:160]}",
-        "check that the folder is complete, in the layout of transformers",
     )

@@ -1,9 +1,7 @@
 """Strangers' code under guard: what it prints, what it changes in the process, and whose fault an error is.
 
-What an import or a call changes in the process is put back. This is against accidents, not against
-malice: a plugin is code with the rights of who runs it. It imports no torch, and looks at the parts of
-torch and numpy only where these are loaded. What a plugin must leave as it was in a model is in
-`edit_harness.run.integrity`.
+What code changes in the process is put back. This is against accidents, not against malice: a plugin is code
+with the rights of who runs it. What a plugin must leave as it was in a model is in `edit_harness.run.integrity`.
 """
 
 from __future__ import annotations
@@ -29,6 +27,10 @@ from ..errors import HarnessError, PluginError, Terminated
 
 PASSING = (KeyboardInterrupt, Terminated)
 """The user's own wish that all ends; no plugin's error."""
+START: dict[str, Any] = {"the default dtype": "torch.float32", "gradient mode": True}
+"""Values of a torch that nobody has imported yet, so that who imports it first leaves these as well."""
+NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
+"""What the numbers of a forward pass depend on."""
 
 log = logging.getLogger("edit_harness")
 _origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
@@ -42,16 +44,11 @@ def said(error: BaseException, of: object = None) -> str:
     """
     if isinstance(error, HarnessError):
         return f"{type(error).__name__}: {'; '.join(str(error).splitlines())}"
-    one_line = " ".join(f"{type(error).__name__}: {error}".split())
-    return " ".join(filter(None, (one_line.removesuffix(":"), _place(error, of))))
-
-
-def _place(error: BaseException, of: object) -> str:
-    """Return the last line of an object's own file that an error came through; empty if none."""
+    one_line = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     file = getattr(sys.modules.get(getattr(of, "__module__", "")), "__file__", None)
-    lines = traceback.extract_tb(error.__traceback__)
-    own = [frame.lineno for frame in lines if file and frame.filename == file]
-    return f"({Path(file).name}:{own[-1]})" if file and own else ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if file and frame.filename == file]
+    return f"{one_line} ({Path(file).name}:{lines[-1]})" if file and lines else one_line
 
 
 def remember(factory: type, origin: str) -> None:
@@ -89,11 +86,10 @@ def blamed(
 
 @dataclass
 class Import:
-    """How an import went."""
+    """How an import went: how long it took, and what a user should know of it."""
 
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    """What a user should know of it, as ends of sentences."""
 
 
 @contextmanager
@@ -130,12 +126,6 @@ class Global(NamedTuple):
     write: Callable[[Any], object]
 
 
-START: dict[str, Any] = {"the default dtype": "torch.float32", "gradient mode": True}
-"""Values of a torch that nobody has imported yet, so that who imports it first leaves these as well."""
-NUMERIC = frozenset(("the default dtype", "the number of torch's threads"))
-"""What the numbers of a forward pass depend on."""
-
-
 def _folder() -> str:
     try:
         return os.getcwd()
@@ -149,29 +139,29 @@ def _set_environment(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
-PLAIN: dict[str, Global] = {
-    "the working directory": Global(_folder, os.chdir),
-    "the environment": Global(lambda: dict(os.environ), _set_environment),
-    "Python's random state": Global(random.getstate, random.setstate),
-}
+def _globals() -> dict[str, Global]:
+    """Return the watched parts of the process's state; those of numpy and torch where these are loaded."""
+    found = {
+        "the working directory": Global(_folder, os.chdir),
+        "the environment": Global(lambda: dict(os.environ), _set_environment),
+        "Python's random state": Global(random.getstate, random.setstate),
+    }
+    # None stands in sys.modules for a library that must not be imported.
+    if np := sys.modules.get("numpy"):
+        found["numpy's random state"] = Global(lambda: _numpy_state(np), np.random.set_state)
+    return found | (_of_torch(torch) if (torch := sys.modules.get("torch")) else {})
 
 
-def _of_numpy(np: Any) -> dict[str, Global]:
-    def state() -> tuple[Any, ...]:
-        kind, keys, *rest = np.random.get_state()
-        return kind, tuple(keys.tolist()), *rest
-
-    return {"numpy's random state": Global(state, np.random.set_state)}
+def _numpy_state(np: Any) -> tuple[Any, ...]:
+    kind, keys, *rest = np.random.get_state()
+    return kind, tuple(keys.tolist()), *rest
 
 
 def _of_torch(torch: Any) -> dict[str, Global]:
-    def tensor(state: bytes) -> Any:
-        return torch.frombuffer(bytearray(state), dtype=torch.uint8)
-
-    found = {
+    return {
         "torch's random state": Global(
-            lambda: torch.get_rng_state().numpy().tobytes(),
-            lambda old: torch.set_rng_state(tensor(old)),
+            lambda: torch.get_rng_state().tolist(),
+            lambda old: torch.set_rng_state(torch.tensor(old, dtype=torch.uint8)),
         ),
         "the default dtype": Global(
             lambda: str(torch.get_default_dtype()),
@@ -180,18 +170,6 @@ def _of_torch(torch: Any) -> dict[str, Global]:
         "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
         "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
     }
-    if torch.cuda.is_initialized():
-        found["CUDA's random states"] = Global(
-            lambda: [state.numpy().tobytes() for state in torch.cuda.get_rng_state_all()],
-            lambda old: torch.cuda.set_rng_state_all([tensor(state) for state in old]),
-        )
-    return found
-
-
-def _globals() -> dict[str, Global]:
-    # None stands in sys.modules for a library that must not be imported.
-    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    return PLAIN | (_of_numpy(np) if np else {}) | (_of_torch(torch) if torch else {})
 
 
 def read() -> dict[str, Any]:
@@ -217,10 +195,9 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 def _difference(before: Any, after: Any) -> str:
     if isinstance(before, Mapping):
         keys = sorted(str(k) for k in before.keys() | after.keys() if before.get(k) != after.get(k))
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        return f" ({keys[0]}{more})"
-    said = [str(value) for value in (before, after)]
-    return f" (was {said[0]}, is {said[1]})" if max(map(len, said)) < 40 else ""
+        return f" ({keys[0]}{f' and {len(keys) - 1} more' if len(keys) > 1 else ''})"
+    was, now = str(before), str(after)
+    return f" (was {was}, is {now})" if max(len(was), len(now)) < 40 else ""
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""What brings plugins along: installed distributions and what stands in for one, identified by their files.
+"""What brings plugins along, identified by its files: an installed distribution, a file, a class.
 
-`edit_harness.registry.sources` has what is not installed, `edit_harness.registry.selection` says which
-packages count, and `edit_harness.registry.registry` loads them.
+`edit_harness.registry.selection` says which packages count, and `edit_harness.registry.registry` loads them.
 """
 
 from __future__ import annotations
@@ -11,18 +10,25 @@ import importlib.util
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions
+from modulefinder import ModuleFinder
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
+from ..errors import UsageError
 from ..hookspecs import GROUP
 
 Contents = Iterable[tuple[str, Path]]
 """Files, each with a name that does not depend on where it is installed."""
+UNVERSIONED = "unversioned"
+"""What the digest of a class without a file begins with: nobody can tell what the class did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +37,15 @@ class Package:
 
     name: str
     version: str
-    """Empty for a file, and for sources that do not name it."""
+    """Empty for a file."""
     source: str
     """Where it is from: a folder of installed packages, an address, a file."""
-    entries: Sequence[Any]
-    """Its plugins: entry points, or what has their ``value``, the module's name, and ``load``."""
-    roots: frozenset[str]
-    """Its top-level modules, as far as it names them."""
     contents: Callable[[], Contents]
     """Returns its files."""
+    entries: Sequence[Any] = ()
+    """Its plugins: entry points, or what has their ``value``, the module's name, and ``load``."""
     named: bool = False
-    """Whether the user named the file or folder, so that no list of distributions is about it."""
+    """Whether the user named the file, so that no list of distributions is about it."""
     code: str = ""
     """Its digest, if that had to be taken before it ran, or if it has no files."""
 
@@ -50,7 +54,7 @@ class Package:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the names and bytes of its files; the same installed and from its sources."""
+        """SHA-256 of the names and bytes of its files; the same of a wheel and of an editable install."""
         return self.code or digest_of(self.contents())
 
     @cached_property
@@ -61,17 +65,22 @@ class Package:
     @property
     def identity(self) -> dict[str, str]:
         """What the manifest of a run records."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "source": self.source,
-            "digest": self.digest,
-        }
+        names = ("name", "version", "source", "digest")
+        return {name: getattr(self, name) for name in names}
 
 
 def normal(name: str) -> str:
     """Return a distribution's name as package indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def digest_of(contents: Contents) -> str:
+    """Return the SHA-256 of the names and bytes of files."""
+    whole = hashlib.sha256()
+    for name, path in sorted(contents):
+        line = f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        whole.update(line.encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
 
 
 def installed() -> Iterator[Package]:
@@ -88,52 +97,24 @@ def installed() -> Iterator[Package]:
 
 
 def _of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) -> Package:
-    said = _direct_url(distribution)
-    editable = said.get("dir_info", {}).get("editable", False)
-    roots = roots_of(entries, (distribution.read_text("top_level.txt") or "").split())
-
-    def contents() -> Contents:
-        # Only RECORD says what is installed; a checkout that was built in lists its sources instead.
-        recorded = distribution.files if distribution.read_text("RECORD") and not editable else None
-        own = [(str(f), Path(str(f.locate()))) for f in recorded or () if _is_own(f.parts)]
-        return [(name, path) for name, path in own if path.is_file()] or modules(roots)
-
-    if not said:
-        source = str(Path(str(distribution.locate_file(""))).resolve())
-    elif "vcs_info" in said:
-        source = f"{said['vcs_info']['vcs']}+{said['url']}@{said['vcs_info']['commit_id']}"
-    else:
-        source = f"{said['url']} (editable)" if editable else str(said["url"])
-    return Package(distribution.name, distribution.version, source, entries, roots, contents)
+    address: dict[str, Any] = {}
+    with suppress(ValueError):  # what an installer noted about where it is from (PEP 610)
+        address = json.loads(distribution.read_text("direct_url.json") or "{}")
+    editable = address.get("dir_info", {}).get("editable", False)
+    roots = {re.split("[.:]", entry.value.strip())[0].strip() for entry in entries}
+    roots |= {*(distribution.read_text("top_level.txt") or "").split()}
+    source = address.get("url") or str(Path(str(distribution.locate_file(""))).resolve())
+    if revision := address.get("vcs_info"):
+        source = f"{revision['vcs']}+{source}@{revision['commit_id']}"
+    source += " (editable)" if editable else ""
+    contents = partial(_modules, sorted(roots))
+    return Package(distribution.name, distribution.version, source, contents, entries)
 
 
-def _direct_url(distribution: Distribution) -> dict[str, Any]:
-    """Return what an installer noted about where a distribution is from (PEP 610), if it did."""
-    with suppress(ValueError):
-        said = json.loads(distribution.read_text("direct_url.json") or "{}")
-        return said if isinstance(said, dict) and "url" in said else {}
-    return {}
-
-
-def roots_of(entries: Iterable[Any], listed: Iterable[str] = ()) -> frozenset[str]:
-    """Return the top-level modules of entry points, and those that are listed."""
-    return frozenset([*listed, *(re.split("[.:]", e.value.strip())[0].strip() for e in entries)])
-
-
-def digest_of(contents: Contents) -> str:
-    """Return the SHA-256 of the names and bytes of files."""
-    whole = hashlib.sha256()
-    for name, path in sorted(contents):
-        said = f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
-        whole.update(said.encode("utf-8", "surrogateescape"))
-    return whole.hexdigest()
-
-
-def modules(roots: Iterable[str]) -> Contents:
+def _modules(roots: Iterable[str]) -> Contents:
     """Return the files of top-level modules, where Python would import them from.
 
-    In a ``src`` layout they are all modules of that folder. In a flat one they are those that are given:
-    which others belong to the package, only its build backend knows.
+    Files are named from their module on. Compiled files and hidden ones, such as a text editor's swap file, are none.
     """
     files: dict[str, Path] = {}
     for root in roots:
@@ -143,32 +124,60 @@ def modules(roots: Iterable[str]) -> Contents:
             continue
         own = [spec.origin] if spec and spec.has_location else []
         for place in map(Path, (spec and spec.submodule_search_locations) or filter(None, own)):
-            project = place.parent.parent / "pyproject.toml"
-            src = project.is_file() and not (place.parent / "pyproject.toml").exists()
-            for path in place.parent.iterdir() if src else [place]:
-                if path.suffix == ".py" or (path.is_dir() and path.name.isidentifier()):
-                    files |= _files_below(path)
+            below = [place] if place.is_file() else filter(Path.is_file, place.rglob("*"))
+            named = [(path.relative_to(place.parent), path) for path in below]
+            files |= {name.as_posix(): path for name, path in named if _is_source(name)}
     return files.items()
 
 
-def _files_below(path: Path) -> dict[str, Path]:
-    """Return a file, or the files below a folder, by their names, which begin with the folder's."""
-    if path.is_file():
-        return {path.name: path}
-    names = {file: file.relative_to(path.parent) for file in path.rglob("*") if file.is_file()}
-    return {name.as_posix(): file for file, name in names.items() if _is_source(name.parts)}
+def _is_source(name: Path) -> bool:
+    hidden = any(part.startswith(".") for part in name.parts)
+    return not hidden and "__pycache__" not in name.parts and name.suffix != ".pyc"
 
 
-def _is_source(parts: Sequence[str]) -> bool:
-    """Tell whether a file may be an author's: not compiled, nor hidden as a text editor's swap file."""
-    hidden = any(part.startswith(".") for part in parts)
-    return not hidden and "__pycache__" not in parts and not parts[-1].endswith(".pyc")
+def _with_imports(file: Path) -> Contents:
+    """Return a file and the modules that it imports from its own folder, and what these import from there."""
+    finder = ModuleFinder([str(file.parent)])
+    with suppress(SyntaxError, ImportError):  # whoever runs it is told
+        finder.run_script(str(file))
+    files = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    found = {file, *map(Path, filter(None, files))}
+    return [(path.relative_to(file.parent).as_posix(), path) for path in found]
 
 
-def _is_own(parts: Sequence[str]) -> bool:
-    """Tell whether a recorded file is the package's own, rather than the installer's."""
-    installers = parts[0] == ".." or parts[0].endswith((".dist-info", ".egg-info", ".pth"))
-    return not installers and _is_source(parts)
+def of_file(path: Path) -> Package:
+    """Return a file as a package, with what it imports from beside it. Raises `UsageError` if it is no file."""
+    if path.suffix != ".py" or not path.is_file():
+        raise UsageError(
+            f"{path} is no plugin: there is no such Python file", "name a file: --plugin mine.py"
+        )
+    path = path.resolve()
+    contents = partial(_with_imports, path)
+    digest = digest_of(contents())
+    # No installed module has this name, no other file, nor this one once it is changed.
+    stem = re.sub(r"[^0-9a-zA-Z]", "_", path.stem)
+    own = hashlib.sha256(f"{path} {digest}".encode("utf-8", "surrogateescape"))
+    name = f"edit_harness_file_{stem}_{own.hexdigest()[:12]}"
+    entry = SimpleNamespace(value=name, load=partial(_run, path, name))
+    return Package(path.name, "", str(path), contents, [entry], named=True, code=digest)
+
+
+def _run(path: Path, name: str) -> ModuleType:
+    """Run a file once, and return it as a module of that name."""
+    if known := sys.modules.get(name):
+        return known
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)  # to stay, for what is imported later; behind what is installed
+    module = ModuleType(name)
+    module.__file__, module.__package__ = str(path), ""
+    sys.modules[name] = module
+    try:
+        # Not by Python's loader, which may run what it compiled within the same second.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))  # noqa: S102
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def file_of(kind: type) -> Path | None:
@@ -177,3 +186,13 @@ def file_of(kind: type) -> Path | None:
         path = Path(inspect.getfile(kind)).resolve()
         return path if path.is_file() else None
     return None
+
+
+def of_class(kind: type) -> Package:
+    """Return the file of a class as a package, or the class itself if it has none, as in a notebook.
+
+    Nobody can tell whether such a class still does the same, so it is another each time.
+    """
+    if path := file_of(kind):
+        return Package(path.name, "", str(path), partial(_with_imports, path))
+    return Package(kind.__qualname__, "", "in memory", list, code=f"{UNVERSIONED} {uuid4().hex}")

@@ -19,8 +19,8 @@ import pluggy
 
 from .. import hookspecs, interfaces
 from ..errors import PluginError, UsageError, printable
-from . import guard, selection, sources
-from .packages import Package, file_of
+from . import guard, packages, selection
+from .packages import Package
 
 KINDS: Mapping[str, Any] = {
     "editor": interfaces.Editor,
@@ -77,39 +77,24 @@ class Component:
             failed = f"{self.kind} {self.name!r} cannot be imported from {factory!r}"
             remedy = f"it belongs to {self.origin}: reinstall it or ask its author"
             what = f"{what}: {factory!r}"
-            with (
-                guard.blamed(failed, None, remedy, ()),
-                guard.importing(f"{self.kind} {self.name}"),
-            ):
+            importing = guard.importing(f"{self.kind} {self.name}")
+            with guard.blamed(failed, None, remedy, ()), importing:
                 factory = _named(factory)
-        base = _named(self.base) if isinstance(self.base, str) else self.base
-        _check_class(self.kind, factory, base, what)
+        _check_class(self.kind, factory, _named(self.base), what)
         if isinstance(factory, type):
             guard.remember(factory, self.origin)
         return factory
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """A plugin that could not be loaded."""
 
-    distribution: str
-    version: str
+    package: Package
     entry: str
     reason: str
-    package: Package | None = field(default=None, compare=False, repr=False)
-    """What it came in: two files may have one name."""
 
     def __str__(self) -> str:
-        name = f"{self.distribution} {self.version}".strip()
-        return f"{name} could not be loaded: {self.reason}"
-
-
-class LeftOut(NamedTuple):
-    """A package that is there and was not loaded."""
-
-    package: Package
-    reason: str
+        return f"{self.package} could not be loaded: {self.reason}"
 
 
 class Plugins:
@@ -120,7 +105,8 @@ class Plugins:
         self.failures: list[Failure] = []
         self.packages: dict[Package, guard.Import] = {}
         """What was loaded, broken or not, and how that went."""
-        self.left_out: list[LeftOut] = []
+        self.left_out: dict[Package, str] = {}
+        """What is there and was not loaded, and why."""
         self.kinds: dict[str, Any] = dict(KINDS)
         """The base class of each kind of components."""
         self._manager = _manager()
@@ -134,11 +120,9 @@ class Plugins:
         """
         loaded = cls.commands_alone()
         for package in selection.found():
-            if not ours and package.name == hookspecs.DISTRIBUTION:
-                continue
             if reason := selection.left_out(package):
-                loaded.left_out.append(LeftOut(package, reason))
-            else:
+                loaded.left_out[package] = reason
+            elif ours or package.name != hookspecs.DISTRIBUTION:
                 loaded.take(package)
         return loaded
 
@@ -152,17 +136,15 @@ class Plugins:
 
     def take(self, package: Package) -> None:
         """Load the plugins of a package; what fails is kept with its reason."""
-        name, version = package.name, package.version
         with guard.importing(package) as self.packages[package]:
             for entry in package.entries:
                 try:
-                    self.add(entry.load(), name, version, package)
+                    self.add(entry.load(), package.name, package.version, package)
                 except guard.PASSING:
                     raise
                 except BaseException as error:
                     guard.log.debug("%s", package, exc_info=True)
-                    failure = Failure(name, version, entry.value, guard.said(error), package)
-                    self.failures.append(failure)
+                    self.failures.append(Failure(package, entry.value, guard.said(error)))
 
     def add(
         self, plugin: Any, distribution: str, version: str = "0", package: Package | None = None
@@ -190,9 +172,9 @@ class Plugins:
             kind: str, name: str, factory: type | str, summary: str = "", group: str = ""
         ) -> None:
             _check_name(kind, name)
-            said, heading = (printable(" ".join(text.split())) for text in (summary, group))
+            one_line, heading = (printable(" ".join(text.split())) for text in (summary, group))
             came = distribution, version, package
-            new = Component(kind, name, factory, said, *came, kinds[kind], heading)
+            new = Component(kind, name, factory, one_line, *came, kinds[kind], heading)
             if any((c.kind, c.qualified) == (kind, new.qualified) for c in self.components + added):
                 raise PluginError(f"{kind} {name!r} is registered twice")
             added.append(new)
@@ -204,8 +186,7 @@ class Plugins:
         for kind in kinds:
             getattr(manager.hook, _hook(kind))(register=partial(register, kind))
         called = [caller.name for caller in manager.get_hookcallers(plugin) or ()]
-        reacts = any("_register_" not in name for name in called)
-        if not added and kinds == self.kinds and not reacts:
+        if not added and kinds == self.kinds and all("_register_" in name for name in called):
             raise PluginError("it registers nothing; hooks are functions marked @hookimpl")
         self.components += added
         self.kinds = kinds
@@ -229,17 +210,11 @@ class Plugins:
         Those of its bases that are in a package are added. A class in no package stands for its file, or for
         itself if it has none.
         """
-        holders = [self._holder(base) for base in kind.__mro__]
-        own = registered if registered and file_of(kind) in registered.files else holders[0]
-        found = [registered, own or sources.of_class(kind), *holders[1:]]
+        known = list(filter(None, [registered, *self.packages, *self.left_out]))
+        files = [packages.file_of(base) for base in kind.__mro__]
+        own, *bases = (next((p for p in known if file in p.files), None) for file in files)
+        found = [registered, own or packages.of_class(kind), *bases]
         return list(dict.fromkeys(package for package in found if package))
-
-    def _holder(self, kind: type) -> Package | None:
-        """Return the package that has the file of a class; packages may share a namespace."""
-        root = kind.__module__.partition(".")[0]
-        known = [*self.packages, *(out.package for out in self.left_out)]
-        near = (package for package in known if root in package.roots)
-        return next((package for package in near if file_of(kind) in package.files), None)
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return the components of one kind, by name."""
@@ -255,18 +230,20 @@ class Plugins:
                 f"{name!r:.60} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
                 f"give one name, or one {kind} as an object; of several, give each in its turn",
             )
-        found = [c for c in self.of_kind(kind) if name in (c.name, c.qualified)]
+        known = self.of_kind(kind)
+        found = [c for c in known if name in (c.name, c.qualified)]
         if len(found) == 1:
             return found[0]
         if found:
             choices = " or ".join(sorted(c.qualified for c in found))
             raise PluginError(f"several plugins have the {kind} {name!r}", f"say which: {choices}")
-        known = [c.name for c in self.of_kind(kind)]
-        broken = "".join(f"; {failure}" for failure in self.failures)
-        broken += "".join(f"; {out.package} is left out: {out.reason}" for out in self.left_out)
+        names = [c.name for c in known]
+        absent = [f"{package} is left out: {why}" for package, why in self.left_out.items()]
         raise PluginError(
-            f"there is no {kind} {name!r}{suggestion(name, known)}",
-            f"installed: {', '.join(known) or 'nothing'}{broken}",
+            f"there is no {kind} {name!r}{suggestion(name, names)}",
+            "; ".join(
+                [f"installed: {', '.join(names) or 'nothing'}", *map(str, self.failures), *absent]
+            ),
         )
 
 
@@ -310,21 +287,19 @@ def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
     if kind == "command":
         if not isinstance(factory, base):
             raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
-        return
-    if not isinstance(factory, type):
-        raise PluginError(
-            f"{what} is no class: it is a {type(factory).__name__}", "register the class itself"
-        )
-    if not issubclass(factory, base):
+    elif not isinstance(factory, type):
+        cause = f"{what} is no class: it is a {type(factory).__name__}"
+        raise PluginError(cause, "register the class itself")
+    elif not issubclass(factory, base):
         raise PluginError(f"{what} is no {base.__name__}", "it has to be a subclass of that")
-    if missing := sorted(getattr(factory, "__abstractmethods__", ())):
-        raise PluginError(
-            f"{what} has no {', '.join(missing)}",
-            f"a {base.__name__} has to define it: class {factory.__name__}",
-        )
+    elif missing := sorted(getattr(factory, "__abstractmethods__", ())):
+        remedy = f"a {base.__name__} has to define it: class {factory.__name__}"
+        raise PluginError(f"{what} has no {', '.join(missing)}", remedy)
 
 
-def _named(text: str) -> Any:
-    """Return what ``"package.module:name"`` is."""
+def _named(text: Any) -> Any:
+    """Return what ``"package.module:name"`` is; what is no text is that itself."""
+    if not isinstance(text, str):
+        return text
     module, _, attribute = text.partition(":")
     return getattr(importlib.import_module(module), attribute)

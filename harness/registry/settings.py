@@ -15,6 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
+import msgspec
+from msgspec import Meta
+
 from ..errors import PluginError, UsageError
 from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
 from .guard import blamed, named
@@ -24,35 +27,16 @@ from .registry import Component, Plugins, suggestion
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The bounds of a field's number."""
-
-    least: float
-    below: float = math.inf
-    strict: bool = False
-    """Whether ``least`` itself is out of bounds."""
-    most: float = math.inf
-    """The greatest that is within."""
-
-    def hold(self, value: float) -> bool:
-        """Tell whether a number is within; NaN is not."""
-        above = self.least < value if self.strict else self.least <= value
-        return above and value <= self.most and value < self.below
-
-    def __str__(self) -> str:
-        least = f"above {self.least:g}" if self.strict else f"at least {self.least:g}"
-        if self.most < math.inf:
-            return f"{least} and at most {self.most:g}"
-        return least if self.below == math.inf else f"{least} and below {self.below:g}"
+def Bounds(least: float, below: float | None = None) -> Meta:
+    """Return the bounds of a field's number: at least ``least``, and below ``below``; NaN is out of bounds."""
+    return Meta(ge=least, lt=below)
 
 
 Count: TypeAlias = Annotated[int, Bounds(1)]
 Natural: TypeAlias = Annotated[int, Bounds(0)]
-Positive: TypeAlias = Annotated[float, Bounds(0, strict=True)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 NotNegative: TypeAlias = Annotated[float, Bounds(0)]
-Share: TypeAlias = Annotated[float, Bounds(0, most=1)]
-
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -72,8 +56,6 @@ FAMILIES = {
 }
 """Families by type, layers, width and, where that tells two apart, vocabulary: never by a folder's
 name, so that a fine-tuned or renamed copy finds its preset too."""
-RECORDED = ("editor", "judge", "control")
-"""The kinds whose fields go into the record of a run."""
 
 
 def parse(texts: Iterable[str]) -> dict[str, str]:
@@ -126,40 +108,43 @@ def typed(factory: type, settings: Mapping[str, Any], what: str) -> dict[str, An
 
 
 def convert(text: str, kind: Any) -> Any:
-    """Return what a text means as a value of a type.
-
-    Raises `ValueError` with a description of what was expected.
-    """
+    """Return what a text means as a value of a type. Raises `ValueError` that says what it expected."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return convert(text, next(a for a in arguments if a is not type(None)))
-    if origin is Literal:
-        if text in arguments:
-            return text
-        raise ValueError(f"one of {', '.join(map(str, arguments))}")
     if origin is tuple:
         return tuple(convert(piece.strip(), arguments[0]) for piece in text.split(",") if piece)
-    if kind is bool:
-        if text.lower() in BOOLEANS:
-            return BOOLEANS[text.lower()]
-        raise ValueError("true or false")
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ValueError(f"of type {kind.__name__}") from None
+    if kind is bool and (known := BOOLEANS.get(text.lower())) is not None:
+        return known
+    if origin is Literal and text not in arguments:
+        raise ValueError(f"one of {', '.join(map(str, arguments))}")
+    value = _valid(text, kind)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a finite number")
     return value
 
 
+def _valid(value: Any, kind: Any) -> Any:
+    """Return a value as one of a type, within its bounds. Raises `ValueError` that says what it expected."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        expected = str(error).removeprefix("Expected ").partition(", got")[0]
+        raise ValueError(expected.replace("`", "")) from None
+
+
 def check(plugin: object, what: str) -> None:
     """Raise `UsageError` for a field whose number is out of its bounds; None is not looked at."""
-    hints = typing.get_type_hints(type(plugin), include_extras=True) if is_dataclass(plugin) else {}
-    for name, hint in hints.items():
+    kind = type(plugin)
+    plain = typing.get_type_hints(kind) if is_dataclass(plugin) else {}
+    bounded = typing.get_type_hints(kind, include_extras=True) if plain else {}
+    for name, hint in bounded.items():
         value = getattr(plugin, name, None)
-        for bounds in getattr(hint, "__metadata__", ()):
-            if isinstance(bounds, Bounds) and value is not None and not bounds.hold(value):
-                raise UsageError(f"{what}: field {name}={value} is not {bounds}")
+        if hint != plain[name] and value is not None:
+            try:
+                _valid(value, hint)
+            except ValueError as error:
+                raise UsageError(f"{what}: field {name}={value} is not {error}") from None
 
 
 def _fields(of: Any) -> list[Field[Any]]:
@@ -182,17 +167,14 @@ def defaults(factory: type) -> dict[str, Any]:
 
 
 def settings(plugin: Any) -> dict[str, Any]:
-    """Return the values of a plugin's fields, JSON-ready; none if it is no dataclass.
+    """Return the values of a plugin's fields, JSON-ready; a plugin among them is its class and its own fields."""
 
-    A value that is a plugin itself becomes its class and its own fields.
-    """
-    values = {field.name: getattr(plugin, field.name) for field in _fields(plugin)}
-    return {
-        name: {"class": type(value).__qualname__, **settings(value)}
-        if is_dataclass(value) and not isinstance(value, type)
-        else value
-        for name, value in values.items()
-    }
+    def ready(value: Any) -> Any:
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        return {"class": type(value).__qualname__, **settings(value)}
+
+    return {field.name: ready(getattr(plugin, field.name)) for field in _fields(plugin)}
 
 
 def shape_of(config: Any, family: str = "") -> ModelShape:
@@ -205,11 +187,10 @@ def shape_of(config: Any, family: str = "") -> ModelShape:
 
 @dataclass(frozen=True)
 class Configured:
-    """An editor with all its fields set, and where those of the preset come from."""
+    """An editor with all its fields set, and where those of the preset come from, if any do."""
 
     editor: Editor
     source: str
-    """Provenance of the preset; empty if nothing was taken from one."""
 
 
 def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
@@ -222,11 +203,10 @@ def configure(editor: Editor, shape: ModelShape, name: str) -> Configured:
     preset = (editor.presets.get(shape.family) or editor.guess(shape)) if missing else None
     values: Mapping[str, Any] = preset.values if preset else {}
     if unknown := [field for field in missing if field not in values]:
-        example = ",".join(f"{field}=..." for field in unknown)
         raise UsageError(
             f"editor {name} has no preset of {', '.join(unknown)} for this model "
             f"({shape.type}, {shape.layers} layers of width {shape.hidden})",
-            f"give them: --editor-args {example}",
+            f"give them: --editor-args {','.join(f'{field}=...' for field in unknown)}",
         )
     if missing:
         editor = replace(cast(Any, editor), **{f: values[f] for f in missing})
@@ -247,15 +227,14 @@ class Named:
     """The package that registered it; None of an object that was given as such."""
 
 
-def build_component(component: Component, args: Mapping[str, Any], seed: int) -> Any:
-    """Construct a plugin; the run's seed goes to a field of that name unless it is given."""
-    seeded = "seed" in [field.name for field in _fields(component.load())]
-    return _made(component, {"seed": seed, **args} if seeded else args)
+def build_component(component: Component, args: Mapping[str, Any], seed: int | None = None) -> Any:
+    """Construct a plugin; a seed goes to its field of that name unless the settings have it.
 
-
-def _made(component: Component, args: Mapping[str, Any]) -> Any:
-    """Construct a plugin. Raises `PluginError` if it cannot be, or cannot be recorded."""
+    Raises `PluginError` if it cannot be made, or cannot be recorded.
+    """
     factory, what = component.load(), f"{component.kind} {component.name}"
+    if seed is not None and "seed" in field_types(factory):
+        args = {"seed": seed, **args}
     with blamed(f"{named(component.kind, component.name, factory)} cannot be made", factory):
         made: Any = build(factory, args, what)
     check_recordable(component, settings(made))
@@ -264,7 +243,8 @@ def _made(component: Component, args: Mapping[str, Any]) -> Any:
 
 def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
     """Raise `PluginError` for a field whose value the record of a run cannot hold."""
-    for name, value in values.items() if component.kind in RECORDED else ():
+    recorded = component.kind in ("editor", "judge", "control")
+    for name, value in values.items() if recorded else ():
         try:
             json.dumps(value)
         except (TypeError, ValueError):
@@ -278,7 +258,7 @@ def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
 def source_of(plugins: Plugins, name: str) -> ModelSource:
     """Return where a model comes from."""
     if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        return cast(ModelSource, _made(plugins.find("model", name), {}))
+        return cast(ModelSource, build_component(plugins.find("model", name), {}))
     return ModelSource(name)
 
 
@@ -287,40 +267,40 @@ def make_task(
 ) -> Named:
     """Build a task and bind it to the model's source."""
     if isinstance(task, Task):
-        name, made, package = type(task).__name__.lower(), task, None
+        made = Named(type(task).__name__.lower(), task.version, task)
     else:
-        component = plugins.find("task", task)
-        made = build_component(component, args, seed)
-        name, package = component.name, component.package
-    with blamed(f"{named('task', name, made)} failed to take the model's data", made):
-        return Named(name, made.version, made.bind(source), package)
+        made = make_named(plugins.find("task", task), args, seed)
+    with blamed(
+        f"{named('task', made.name, made.value)} failed to take the model's data", made.value
+    ):
+        return replace(made, value=made.value.bind(source))
+
+
+def make_named(component: Component, args: Mapping[str, Any], seed: int) -> Named:
+    """Build a component that the record of a run names, such as a judge."""
+    made = build_component(component, args, seed)
+    return Named(component.name, made.version, made, component.package)
 
 
 def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
     """Build metrics, by their names. Raises `UsageError` for one text."""
     if isinstance(names, str):
         raise UsageError(f"metrics is the text {names!r}", f"give a list: metrics=[{names!r}]")
-    return {name: _made(plugins.find("metric", name), {}) for name in names}
-
-
-def make_judge(component: Component, args: Mapping[str, Any], seed: int) -> Named:
-    """Build a judge."""
-    made = build_component(component, args, seed)
-    return Named(component.name, made.version, made, component.package)
+    return {name: build_component(plugins.find("metric", name), {}) for name in names}
 
 
 def make_executor(plugins: Plugins, name: str, args: Mapping[str, Any]) -> Executor:
     """Build an executor. Raises `PluginError` for no such name, `UsageError` for its settings."""
-    return cast(Executor, _made(plugins.find("executor", name), args))
+    return cast(Executor, build_component(plugins.find("executor", name), args))
 
 
 def described(part: Named) -> dict[str, Any]:
     """Return what a judge's verdicts or a control's numbers depend on, JSON-ready."""
-    said = settings(part.value).items()
+    fields = settings(part.value).items()
     return {
         "name": part.name,
         "version": part.version,
-        "fields": {name: value for name, value in said if name not in part.value.practical},
+        "fields": {name: value for name, value in fields if name not in part.value.practical},
         "provenance": dict(part.value.provenance),
         "note": part.value.note,
     }

@@ -27,7 +27,7 @@ from ..registry.settings import (
     Named,
     build_component,
     configure,
-    make_judge,
+    make_named,
     make_task,
     shape_of,
     source_of,
@@ -195,7 +195,7 @@ def judge_of(
         if args:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
-    made = make_judge(plugins.find("judge", name), args, seed)
+    made = make_named(plugins.find("judge", name), args, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
 

@@ -9,16 +9,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, field, fields
 from difflib import get_close_matches
-from functools import wraps
+from functools import reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from ..errors import UsageError
-from ..hookspecs import DISTRIBUTION
+from ..registry import selection
 from ..registry.registry import Plugins, suggestion
-from ..registry.settings import parse
 
 T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -28,7 +27,7 @@ BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
 
 VARIABLES = (
-    "BLOCK", "CACHE", "DEBUG", "FSYNC", "INCLUDE_PATH", "JUDGE_KEY", "OFFLINE",
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
     "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
 )  # fmt: skip
 """What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
@@ -81,8 +80,7 @@ def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
         if option.multiple:
             value = [str(item) for item in (value if isinstance(value, list) else [value])]
         defaults[str(option.name)] = value if option.is_flag or option.multiple else str(value)
-    if path:
-        ctx.default_map = defaults
+    ctx.default_map = defaults or ctx.default_map
 
 
 def _table(path: str) -> dict[str, Any]:
@@ -104,13 +102,7 @@ def _table(path: str) -> dict[str, Any]:
 
 def flags(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Join several options into one decorator; the first is shown first."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
 def many(*names: str, **extra: Any) -> Callable[..., Any]:
@@ -124,6 +116,8 @@ def own(*names: str, **extra: Any) -> Callable[..., Any]:
 
 
 def _parsed(_: click.Context, flag: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    from ..registry.settings import parse  # here, since no help needs it
+
     return parse(texts)
 
 
@@ -164,12 +158,12 @@ def flag(
 
 def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
     """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
+    own = [each for kind in kinds for each in fields(kind) if each.metadata]
     return flags(
         *(
             click.option(*each.metadata["names"], called(each), **each.metadata["option"])
-            for kind in kinds
-            for each in fields(kind)
-            if each.metadata and (not only or each.name in only)
+            for each in own
+            if not only or each.name in only
         )
     )
 
@@ -196,11 +190,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 selection_flags = flags(
     own("--plugin", multiple=True, metavar="FILE", help="A plugin that is not installed."),
-    own("--include-path", multiple=True, metavar="DIR",
-        help="A folder with a package's sources."),
     own("--only-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave out all others; what is bundled is edit-harness."),
-    own("--no-plugins", is_flag=True, help="Only what is bundled."),
     own("--block-plugins", multiple=True, callback=listed, metavar="DIST,…",
         help="Leave these out."),
 )  # fmt: skip
@@ -211,23 +202,16 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
 
     @selection_flags
     @wraps(command)
-    def selected(*args: Any, **given: Any) -> Any:
-        from ..registry import selection
-
-        only, block = given.pop("only_plugins"), given.pop("block_plugins")
-        paths = {"plugin": given.pop("plugin"), "include_path": given.pop("include_path")}
-        if given.pop("no_plugins"):
-            if only:
-                raise UsageError(
-                    "--no-plugins leaves nothing to --only-plugins",
-                    "say one of them; what is bundled is edit-harness: "
-                    "--only-plugins edit-harness,DIST",
-                )
-            only = [DISTRIBUTION]
-        with selection.chosen(**paths, only=only, block=block):
-            if not load:
-                return command(*args, **given)
-            return command(Plugins.installed(), *args, **given)
+    def selected(
+        *args: Any,
+        plugin: Sequence[str],
+        only_plugins: Sequence[str],
+        block_plugins: Sequence[str],
+        **given: Any,
+    ) -> Any:
+        with selection.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
+            loaded = (Plugins.installed(),) if load else ()
+            return command(*loaded, *args, **given)
 
     return selected
 

@@ -18,9 +18,8 @@ from ..errors import Expired, Terminated
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""
-SHOW_CURSOR = "\x1b[?25h"
 _blocks: list[list[BaseException]] = []
-"""What was wished within each block that is being held, the innermost last."""
+"""What was raised within each block that is being held, the innermost last."""
 
 
 def install() -> None:
@@ -29,8 +28,8 @@ def install() -> None:
 
     def end(number: int, frame: FrameType | None) -> None:
         if asked:
-            if sys.stderr.isatty():  # the bar of progress hides it
-                os.write(sys.stderr.fileno(), SHOW_CURSOR.encode())
+            if sys.stderr.isatty():  # the bar of progress hides the cursor
+                os.write(sys.stderr.fileno(), b"\x1b[?25h")
             os._exit(CODES[signal.Signals(number)])
         asked.add(number)
         wish = KeyboardInterrupt() if number == signal.SIGINT else Terminated()

@@ -1,7 +1,6 @@
 """The one way to the terminal: no text is read as markup, and nothing in it reaches the terminal raw.
 
-It is a console of rich whose styles come from our own code alone. What a text may not have is told in
-`edit_harness.errors`; which tables there are is the commands' matter.
+It is a console of rich whose styles come from our own code alone.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ import torch
 from ..data import Choose, is_finite
 from ..edits import Edit
 from ..errors import PluginError
+from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings
+from ..run import measure, plan
 from .fixtures import (
     FACTS,
     ODD,
@@ -24,15 +27,12 @@ from .fixtures import (
     after,
     as_cases,
     assert_close,
-    assert_json,
-    assert_ok,
     assert_same_answers,
     assert_written,
     forward_counter,
     gain,
     left_alone,
     questions,
-    records_of,
     same_weights,
     tensors_of,
 )  # fmt: skip
@@ -42,20 +42,16 @@ class StateChecks(EditorSuite):
     """An edit is data: nothing else may change, and nothing else may matter."""
 
     def test_leaves_the_model_and_the_process_as_they_were(self, model: Model) -> None:
-        """Weights, hooks, modes, the tokenizer and global states stay when requests are written."""
-        editor = self.ready(model)
+        """Weights, hooks, modes, the tokenizer and global states stay when an editor prepares and writes."""
+        assert model.architecture.blocks
+        with left_alone(model):
+            editor = self.ready(model)
         with left_alone(model):
             first = editor.edit(model, FACTS[:1])
         with left_alone(model):
             editor.extend(model, first, FACTS[1:])
         with left_alone(model):
             editor.edit_each(model, [[fact] for fact in FACTS])
-
-    def test_preparing_leaves_the_model_and_the_process_as_they_were(self, model: Model) -> None:
-        """Nor does it do any harm to prepare."""
-        assert model.architecture.blocks
-        with left_alone(model):
-            self.ready(model)
 
     def test_leaves_the_model_as_it_was_when_interrupted(
         self, model: Model, monkeypatch: pytest.MonkeyPatch
@@ -78,18 +74,16 @@ class StateChecks(EditorSuite):
 
     def test_is_deterministic(self, model: Model) -> None:
         """The same requests give the same edit, whatever the global random states."""
-        first, second = (self.edited_under(model, seed) for seed in (1, 2))
+        edits = []
+        for seed in (1, 2):
+            for draw in (torch.manual_seed, random.seed, np.random.seed):
+                draw(seed)
+            edits.append(self.ready(model).edit(model, FACTS))
+        first, second = edits
         how = "draw random numbers from a generator of your own, seeded by a field"
         assert first.prefix == second.prefix, how
         assert same_weights(first, second), f"two edits of the same requests differ: {how}"
         assert_same_answers(model, first, second, rtol=1e-6, atol=1e-6)
-
-    def edited_under(self, model: Model, seed: int) -> Edit:
-        """Return the edit of the facts that is made when all random states begin at a seed."""
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)
-        return self.ready(model).edit(model, FACTS)
 
     def test_earlier_edits_leave_no_trace_in_the_editor(self, model: Model) -> None:
         """What an edit depends on is the model and its requests, not what was written before."""
@@ -99,32 +93,29 @@ class StateChecks(EditorSuite):
         again = used.edit(model, FACTS[1:])
         how = "an editor keeps nothing of its requests; what `extend` needs goes into Edit.state"
         assert again.prefix == fresh.prefix, how
-        try:
-            assert_same_answers(model, fresh, again, rtol=1e-3, atol=1e-3)
-        except AssertionError as error:
-            pytest.fail(f"{how}: {error}")
+        assert_same_answers(model, fresh, again, rtol=1e-3, atol=1e-3, how=how)
 
 
 class EffectChecks(EditorSuite):
     """An edit writes what was asked, alone and among others."""
 
-    def test_returns_edits(self, model: Model) -> None:
-        """Every way of editing returns an `Edit`."""
-        for way, edit in self.edits(model, FACTS):
+    def test_edits_fit_the_model(self, model: Model) -> None:
+        """Every way of editing returns an `Edit` of finite numbers, whose changes and adaptors fit the model."""
+        editor = self.ready(model)
+        ways: dict[str, Callable[[], Edit]] = {
+            "edit() of one request": lambda: editor.edit(model, FACTS[:1]),
+            "edit() of several requests": lambda: editor.edit(model, FACTS),
+            "extend()": lambda: editor.extend(model, editor.edit(model, FACTS[:1]), FACTS[1:]),
+            "edit_each()": lambda: editor.edit_each(model, [FACTS[:1], FACTS])[1],
+        }
+        for way, make in ways.items():
+            edit = make()
             kind = type(edit).__name__
             assert isinstance(edit, Edit), f"{way} returned a {kind}: return an Edit"
-
-    def test_edits_fit_the_model(self, model: Model) -> None:
-        """A change has its parameter's shape, and an adaptor a module of the model."""
-        for way, edit in self.edits(model, FACTS):
             try:
                 model.check(edit)
             except PluginError as error:
                 pytest.fail(f"{way}: {error}")
-
-    def test_edits_are_finite(self, model: Model) -> None:
-        """No number of an edit is NaN or infinite."""
-        for way, edit in self.edits(model, FACTS):
             for name, tensor in tensors_of(edit):
                 good = torch.isfinite(tensor).all()
                 assert good, f"{way}: {name} has NaN or infinity; divide by no norm that may be 0"
@@ -177,7 +168,7 @@ class EffectChecks(EditorSuite):
         for (edit, query), answer in zip(asked, model.answer(asked), strict=True):
             with model.applied(edit):
                 (alone,) = model.answer([(edit.without_weights(), query)])
-            assert_close(answer, alone, rtol=1e-4, atol=2e-5)
+            assert_close(answer, alone, 1e-4, 2e-5)
 
     def test_padding_changes_no_answer(self, model: Model) -> None:
         """A text is answered beside a longer one as it is alone, on whichever side the padding is."""
@@ -242,11 +233,20 @@ class RecordChecks(EditorSuite):
     def test_hyperparameters_and_diagnostics_are_recordable(self, model: Model) -> None:
         """Fields, provenance and info go into the record of a run, which is strict JSON."""
         editor = self.ready(model)
-        assert_json("the fields", settings(editor))
-        assert_json("`provenance`", dict(editor.provenance))
-        assert_json("`found`", dict(editor.found))
-        assert_json("`variant`", editor.variant)
-        assert_json("Edit.info", dict(editor.edit(model, FACTS[:1]).info))
+        recorded = {
+            "the fields": settings(editor),
+            "`provenance`": dict(editor.provenance),
+            "`found`": dict(editor.found),
+            "`variant`": editor.variant,
+            "Edit.info": dict(editor.edit(model, FACTS[:1]).info),
+        }
+        for what, data in recorded.items():
+            try:
+                json.dumps(data, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                pytest.fail(
+                    f"{what}: {error}; use texts, finite numbers, lists and dicts: {data!r}"
+                )
 
     def test_is_built_from_its_fields(self) -> None:
         """The record of a run is enough to make the editor again."""
@@ -265,21 +265,21 @@ class RunChecks(EditorSuite):
     def test_every_case_of_a_run_is_ok(self, model: Model, regime: Regime) -> None:
         """Each case is edited, asked and recorded, in every regime."""
         requests = (*FACTS, ODD[0])
-        records = records_of(model, self.ready(model), requests, regime)
+        steps = plan.steps(as_cases(requests), regime)
+        chunk = 1 if regime.mode == "single" else None
+        records = list(measure.run(model, self.ready(model), steps, {}, size=chunk))
         assert {record.case for record in records} == {c.id for c in as_cases(requests)}
         for record in records:
-            assert_ok(record)
+            assert record.status == OK, f"{record.case} is {record.status}: {record.message}"
             json.dumps([record.edit, record.after], allow_nan=False)
 
 
 class EditorTests(StateChecks, EffectChecks, RecordChecks, RunChecks):
     """What every editor must do.
 
-    Of what it leaves behind: the model's bits, hooks and modes, the tokenizer and the process's global
-    state are as before, after `prepare`, after edits, and after an interruption at any forward pass;
-    edits are deterministic and depend on no earlier ones. Of what edits are: an `Edit`, of the right
-    shapes, finite. Of what they do: they make targets likelier, write several requests, accumulate, are
-    the same together as one by one and in a mixed batch as alone, and bear odd texts. Of what is kept:
-    no graph, an edit that is saved and loaded and extended from there, strict JSON. Of runs: every case
-    is edited, asked and recorded.
+    It leaves the model's bits, hooks and modes, the tokenizer and the process's global state as before, also after an
+    interruption at any forward pass; its edits are deterministic and depend on no earlier ones. Edits are of the right
+    shapes, and finite; they make targets likelier, write several requests, accumulate, are the same together as one
+    by one and in a mixed batch as alone, and bear odd texts. They hold no graph, and are saved, loaded and extended
+    from there. In a run every case is edited, asked and recorded.
     """

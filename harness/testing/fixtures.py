@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -12,26 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from ..data import (  # fmt: skip
-    Answer,
-    Case,
-    Choose,
-    Distribution,
-    Drift,
-    NextToken,
-    Probe,
-    Query,
-    Request,
-    Scores,
-)
+from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
-from ..folder.record import OK, Record
-from ..interfaces import Editor, Regime
+from ..interfaces import Editor
 from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
-from ..run import integrity, measure, plan
+from ..run import integrity
 from .suite import Suite
 from .tiny import tiny_model
 
@@ -53,16 +40,10 @@ very start, a long target, no true object."""
 
 def as_cases(requests: Sequence[Request]) -> list[Case]:
     """Return a case for each request, that asks for its objects and for a divergence elsewhere."""
+    drift = Probe("neighborhood", Drift("Ada plays"))
+    asked = [(r, Probe("efficacy", Choose(r.text, (r.target_new, "Oslo")))) for r in requests]
     return [
-        Case(
-            f"case-{number}",
-            (request,),
-            (
-                Probe("efficacy", Choose(request.text, (request.target_new, "Oslo"))),
-                Probe("neighborhood", Drift("Ada plays")),
-            ),
-        )
-        for number, request in enumerate(requests)
+        Case(f"case-{n}", (request,), (probe, drift)) for n, (request, probe) in enumerate(asked)
     ]
 
 
@@ -88,17 +69,6 @@ class EditorSuite(Suite):
         editor.check(model)
         editor.prepare(model)
         return editor
-
-    def edits(self, model: Model, requests: Sequence[Request]) -> Iterator[tuple[str, Edit]]:
-        """Yield what every way of editing returns, with the way's name."""
-        editor = self.ready(model)
-        batches = [[request] for request in requests] + [list(requests)]
-        first = editor.edit(model, requests[:1])
-        yield "edit() of one request", first
-        yield "edit() of several requests", editor.edit(model, requests)
-        yield "extend()", editor.extend(model, first, requests[1:])
-        for edit in editor.edit_each(model, batches):
-            yield "edit_each()", edit
 
     def skip_unless_trains(self) -> None:
         """Skip what a random model cannot show."""
@@ -159,22 +129,25 @@ def tensors_of(edit: Edit) -> Iterator[tuple[str, torch.Tensor]]:
     yield from edit.state.items()
 
 
-def assert_same_answers(model: Model, one: Edit, two: Edit, *, rtol: float, atol: float) -> None:
+def assert_same_answers(
+    model: Model, one: Edit, two: Edit, *, rtol: float, atol: float, how: str = ""
+) -> None:
     """Fail if a model answers questions on the facts differently under two edits."""
     for query in questions():
-        assert_close(*model.answer([(one, query), (two, query)]), rtol=rtol, atol=atol)
+        first, second = model.answer([(one, query), (two, query)])
+        assert_close(first, second, rtol, atol, how)
 
 
-def assert_close(one: Answer, two: Answer, *, rtol: float, atol: float) -> None:
-    """Fail if two answers of the same kind are not nearly equal."""
-    left, right = (
-        np.concatenate([*map(np.asarray, a.logprobs)])
-        if isinstance(a, Scores)
-        else np.asarray(a.logprobs)
-        for a in (one, two)
-        if isinstance(a, Scores | Distribution)
-    )
-    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol)
+def assert_close(one: Answer, two: Answer, rtol: float, atol: float, how: str = "") -> None:
+    """Fail if the log-probabilities of two answers are not nearly equal."""
+
+    def values(answer: Any) -> np.ndarray:
+        nested = answer.logprobs
+        return np.concatenate(
+            [*map(np.asarray, nested if isinstance(answer, Scores) else [nested])]
+        )
+
+    np.testing.assert_allclose(values(one), values(two), rtol, atol, err_msg=how)
 
 
 @torch.no_grad()
@@ -189,11 +162,6 @@ def after(
         return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)
 
 
-def state_of(model: Model) -> dict[str, Any]:
-    """Return everything that an editor could leave behind, comparable by ``==``."""
-    return {**integrity.read(model), **guard.read()}
-
-
 def bits(tensor: torch.Tensor) -> bytes:
     """Return the bits of a tensor."""
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
@@ -202,9 +170,9 @@ def bits(tensor: torch.Tensor) -> bytes:
 @contextmanager
 def left_alone(model: Model) -> Iterator[None]:
     """Fail if something about the model or the process is not as it was."""
-    before = state_of(model)
+    before = {**integrity.read(model), **guard.read()}
     yield
-    changed = guard.changes(before, state_of(model))
+    changed = guard.changes(before, {**integrity.read(model), **guard.read()})
     assert not changed, (
         f"changed and not restored: {'; '.join(changed)}. An edit is returned as data: put back in a "
         "`finally` what is changed for a while"
@@ -218,25 +186,3 @@ def assert_written(model: Model, edit: Edit, fact: Request) -> None:
         f"{fact.statement!r} gained {found:.3g} nats where it should have become likelier; set "
         "trains = False if a random model cannot show the effect"
     )
-
-
-def assert_json(what: str, data: Any) -> None:
-    """Fail if data are not strict JSON."""
-    try:
-        json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        pytest.fail(f"{what}: {error}; use texts, finite numbers, lists and dicts: {data!r}")
-
-
-def records_of(
-    model: Model, editor: Editor, requests: Sequence[Request], regime: Regime
-) -> list[Record]:
-    """Run a case of each request, one chunk for each case if they are edited one by one."""
-    steps = plan.steps(as_cases(requests), regime)
-    chunk = 1 if regime.mode == "single" else None
-    return list(measure.run(model, editor, steps, {}, size=chunk))
-
-
-def assert_ok(record: Record) -> None:
-    """Fail if a case of a run failed."""
-    assert record.status == OK, f"{record.case} is {record.status}: {record.message}"

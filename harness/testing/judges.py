@@ -51,11 +51,15 @@ class JudgeTests(Suite):
         )
 
     def test_verdicts_are_sound(self) -> None:
-        """There is one for each reply, with a score in [0, 1] unless it is pending."""
+        """There is one for each reply, in strict JSON, with a score in [0, 1] unless it is pending."""
         verdicts = self.judge.judge(self.replies)
         assert len(verdicts) == len(self.replies), "return a verdict for each reply, in order"
         for verdict in verdicts:
-            assert_sound(verdict)
+            assert sound(verdict), (
+                f"{verdict}: a decided one has a score in [0, 1], an undecided one 0, the others None"
+            )
+            stored = Verdict(**json.loads(json.dumps(asdict(verdict), allow_nan=False)))
+            assert stored == verdict, f"{stored} is what strict JSON makes of {verdict}"
         assert self.judge.judge([]) == [], "no replies have no verdicts"
 
     def test_tells_replies_apart(self) -> None:
@@ -107,11 +111,6 @@ class JudgeTests(Suite):
                 f"without a network the verdict is {two}: what could not be judged is Verdict('pending')"
             )
 
-    def test_verdicts_are_json(self) -> None:
-        """Verdicts are stored with the answers, in strict JSON."""
-        for verdict in self.judge.judge(self.replies):
-            assert Verdict(**json.loads(json.dumps(asdict(verdict), allow_nan=False))) == verdict
-
     def test_refuses_a_kind_that_it_does_not_know(self) -> None:
         """That is the task's mistake, so it must not look like a model's."""
         try:
@@ -128,13 +127,6 @@ class JudgeTests(Suite):
         fields = {name: getattr(self.judge, name) for name in defaults(type(self.judge))}
         json.dumps([fields, dict(self.judge.provenance)], allow_nan=False)
         assert build(type(self.judge), fields, "judge") == self.judge
-
-
-def assert_sound(verdict: Verdict) -> None:
-    """Fail unless a verdict has a status that there is, and a score that goes with it."""
-    assert sound(verdict), (
-        f"{verdict}: a decided one has a score in [0, 1], an undecided one 0, the others None"
-    )
 
 
 def unplug(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from ..data import (  # fmt: skip
+from ..data import (
     Answer,
     Case,
     Choose,
@@ -30,7 +30,7 @@ from ..data import (  # fmt: skip
     Scores,
     Text,
     Verdict,
-)
+)  # fmt: skip
 from ..files import finite
 from ..interfaces import Metric, Task
 from ..registry import guard
@@ -44,10 +44,9 @@ FACT = Request("{} lives in", "Ann", "Rome", "Oslo")
 class MetricTests(Suite):
     """What every metric must do. The answers are made up, so no model is needed.
 
-    Values are finite floats within the range of their measure, a pure function of a case and its
-    answers, the same in any order and in any chunks; ``pre_`` values know nothing of the answers after;
-    cases of others have none. The summary is of a set of cases and bears missing values; every number of
-    it is documented. Nothing global changes, and no argument does.
+    Values are finite floats within the range of their measure, a pure function of a case and its answers;
+    ``pre_`` values know nothing of the answers after; cases of others have none. The summary is of a set of cases
+    and bears missing values; every number of it is documented. Nothing global changes, and no argument does.
     """
 
     metric: Metric
@@ -93,19 +92,25 @@ class MetricTests(Suite):
         return {n: np.array([row.get(n, np.nan) for row in rows]) for n in names}
 
     def test_values_are_finite_floats(self, cases: list[Case]) -> None:
-        """Values go into JSON Lines, which has no NaN."""
+        """Values go into JSON Lines, which has no NaN, and are within what their measure says, also of a failed edit."""
         assert any(self.values(case) for case in cases), "it measures none of the task's cases"
         for case in cases:
-            assert_floats(self.values(case))
+            before = invented(case, 1)
+            values, failed = self.values(case), self.metric.failed(case, before)
+            assert_in_range(self.metric, values)
+            assert_in_range(self.metric, failed)
+            known = self.metric.measure(case, before, invented(case, 2)).keys()
+            assert failed.keys() <= known, f"`failed` has {set(failed) - set(known)}, `measure` not"
 
     def test_is_pure(self, cases: list[Case]) -> None:
-        """The same answers give the same values, whatever was measured in between."""
+        """The same answers give the same values, whatever was measured in between, by one metric or by many."""
         how = "a value depends on the case and its answers alone: keep no state, draw nothing"
         first = self.values_of(self.metric, cases)
         random.seed(len(cases))
         np.random.seed(len(cases))
         assert self.values_of(self.metric, cases[::-1]) == first[::-1], how
-        assert self.values_of(self.fresh(), cases) == first, how
+        fresh = [self.values_of(self.fresh(), [case])[0] for case in cases]
+        assert fresh == first, how
 
     def test_changes_no_argument(self, cases: list[Case]) -> None:
         """Other metrics measure the same case and the same answers."""
@@ -116,15 +121,6 @@ class MetricTests(Suite):
             self.metric.measure(*given)
             for what, one, part in zip(names, before, given, strict=True):
                 assert contents(part) == one, f"it changed {what} that it was given: copy first"
-
-    def test_chunks_do_not_matter(self, cases: list[Case]) -> None:
-        """Cases that are measured in pieces, by fresh metrics, have the values of the whole."""
-        whole = self.values_of(self.metric, cases)
-        for size in (1, 3):
-            pieces = [cases[at : at + size] for at in range(0, len(cases), size)]
-            parts = [values for piece in pieces for values in self.values_of(self.fresh(), piece)]
-            how = f"{size} cases at a time have other values: keep nothing between cases"
-            assert parts == whole, how
 
     def test_leaves_the_process_as_it_was(self, cases: list[Case]) -> None:
         """Summing up changes no random state, environment or working directory."""
@@ -154,37 +150,24 @@ class MetricTests(Suite):
             assert self.metric.measure(case, answers, answers) == {}, how
             assert self.metric.failed(case, answers) == {}, how
 
-    def test_values_of_a_failed_edit_are_floats(self, cases: list[Case]) -> None:
-        """A case whose edit failed counts by what `failed` says, or not at all."""
-        for case in cases:
-            before = invented(case, 1)
-            values = self.metric.failed(case, before)
-            assert_floats(values)
-            known = self.metric.measure(case, before, invented(case, 2)).keys()
-            assert values.keys() <= known, f"`failed` has {set(values) - set(known)}, `measure` not"
-
-    def test_summary_ignores_the_order_of_cases(self, cases: list[Case]) -> None:
-        """A summary is a function of the set of cases."""
+    def test_summary_is_of_a_set_of_values(self, cases: list[Case]) -> None:
+        """The order does not matter, a missing value is left out; a column of such gives NaN, not an error."""
         columns = self.columns(cases)
         order = np.random.default_rng(0).permutation(len(cases))
-        first = self.metric.summarize(columns)
-        second = self.metric.summarize({k: v[order] for k, v in columns.items()})
-        assert first, "the summary is empty"
-        assert first.keys() == second.keys()
-        np.testing.assert_allclose(
-            [*first.values()], [*second.values()], rtol=1e-12,
-            err_msg="the summary depends on the order of the cases",
-        )  # fmt: skip
-
-    def test_summary_bears_missing_values(self, cases: list[Case]) -> None:
-        """Cases without a value are left out; a column without any gives NaN, not an error."""
-        columns = self.columns(cases)
-        gaps = {k: np.append(v, np.nan) for k, v in columns.items()}
-        whole, gapped = self.metric.summarize(columns), self.metric.summarize(gaps)
-        np.testing.assert_allclose(
-            [*gapped.values()], [*whole.values()], rtol=1e-12,
-            err_msg="a case without a value, which is NaN, changes the summary: use np.nanmean",
-        )  # fmt: skip
+        whole = self.metric.summarize(columns)
+        assert whole, "the summary is empty"
+        for change, name in (
+            (lambda values: values[order], "the order of the cases"),
+            (
+                lambda values: np.append(values, np.nan),
+                "a missing value, which is NaN: use np.nanmean",
+            ),
+        ):
+            other = self.metric.summarize({k: change(v) for k, v in columns.items()})
+            assert other.keys() == whole.keys()
+            told = f"the summary depends on {name}"
+            np.testing.assert_allclose([*other.values()], [*whole.values()], 1e-12, err_msg=told)
+        assert_in_range(self.metric, whole, finite=False)
         empty = self.metric.summarize({k: np.full(3, np.nan) for k in columns})
         assert all(isinstance(value, float) for value in empty.values())
         assert self.metric.summarize({}) == {}, "the summary of no columns is not {}"
@@ -201,14 +184,6 @@ class MetricTests(Suite):
                 kind = type(cell).__name__
                 assert good, f"{cell!r} is a {kind}: a cell is a text, a number or None"
 
-    def test_values_are_in_range(self, cases: list[Case]) -> None:
-        """What a measure says of its range holds for each case and for the summary."""
-        for case in cases:
-            assert_in_range(self.metric, only_floats(self.values(case)))
-            failed = only_floats(self.metric.failed(case, invented(case, 1)))
-            assert_in_range(self.metric, failed)
-        assert_in_range(self.metric, self.metric.summarize(self.columns(cases)))
-
     def test_every_number_is_documented(self, cases: list[Case]) -> None:
         """Tables find the meaning of each number in `measures`."""
         numbers = set(self.metric.summarize(self.columns(cases)))
@@ -224,13 +199,6 @@ class MetricTests(Suite):
             assert measure.better in ("higher", "lower", "")
 
 
-def assert_floats(values: Mapping[str, float]) -> None:
-    """Fail unless all values are finite floats."""
-    for name, value in values.items():
-        assert isinstance(value, float), f"{name} is a {type(value).__name__}: return float(...)"
-        assert math.isfinite(value), f"{name} is {value}: leave out what has no value"
-
-
 def only_floats(values: Mapping[str, float]) -> Mapping[str, float]:
     """Return the values; skip if one is no float, since other checks are for that."""
     if not all(isinstance(value, float) for value in values.values()):
@@ -242,9 +210,12 @@ ROUNDING = 1e-9
 """How far sums of a case's values, in double precision, may lead out of a range."""
 
 
-def assert_in_range(metric: Metric, values: Mapping[str, float]) -> None:
-    """Fail if a value is outside of what its measure says; NaN, which is none, is not."""
+def assert_in_range(metric: Metric, values: Mapping[str, float], *, finite: bool = True) -> None:
+    """Fail unless all values are floats, finite ones if asked for, within what their measures say."""
     for number, value in values.items():
+        assert isinstance(value, float), f"{number} is a {type(value).__name__}: return float(...)"
+        good = math.isfinite(value) or not finite
+        assert good, f"{number} is {value}: leave out what has no value"
         if measure := metric.measures.get(number.partition("_")[2]):
             low, high = measure.limits
             within = low - ROUNDING <= value <= high + ROUNDING

@@ -20,22 +20,19 @@ from .suite import Suite, python
 
 UNDER_TEST = "under-test"
 """What stands for the distribution of the plugin."""
-SECONDS = 2.0
-"""What importing a plugin may take of a processor."""
 NEEDED = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
 """What a process needs of the environment to find its way."""
 REGISTERING = f"""
 import importlib, json, sys
-from time import process_time
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
-before, start = guard.read(), process_time()
+before = guard.read()
 Plugins.commands_alone().add(importlib.import_module(sys.argv[1]), {UNDER_TEST!r})
-seconds, changed = process_time() - start, guard.changes(before, guard.read())
+changed = guard.changes(before, guard.read())
 heavy = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
 heavy = [name for name in heavy if name in sys.modules]
 with open(sys.argv[2], "w") as file:
-    json.dump({{"seconds": seconds, "changed": changed, "heavy": heavy}}, file)
+    json.dump({{"changed": changed, "heavy": heavy}}, file)
 """
 """What a process of its own does with a plugin; what it prints is the plugin's."""
 
@@ -43,9 +40,8 @@ with open(sys.argv[2], "w") as file:
 class PluginTests(Suite):
     """What every plugin module must do.
 
-    Its hooks are known, marked, and register components with a summary, of their kind,
-    made without arguments. Importing it loads nothing heavy, prints
-    nothing, changes nothing global and takes less than two seconds.
+    Its hooks are known, marked, and register components with a summary, of their kind, made without arguments.
+    Importing it loads nothing heavy, prints nothing and changes nothing global.
     """
 
     plugin: ModuleType
@@ -106,21 +102,12 @@ class PluginTests(Suite):
         changed = "; ".join(registered["changed"])
         assert not changed, f"importing it changed {changed}: do that where a component is used"
 
-    def test_registers_quickly(self, registered: dict[str, Any]) -> None:
-        """Importing and registering take less than two seconds of a processor."""
-        seconds = registered["seconds"]
-        assert seconds < SECONDS, f"it takes {seconds:.1f} s: name factories as text"
-
     def test_components_are_of_their_kind(self, components: list[Component]) -> None:
-        """Lazy factories can be imported, and are subclasses of what they were registered as."""
+        """Lazy factories can be imported, and are subclasses of what they were registered as, made without arguments."""
         for component in components:
-            component.load()
-
-    def test_components_are_made_without_arguments(self, components: list[Component]) -> None:
-        """Every field has a default, but for those of adaptors, which editors make."""
-        for component in components:
+            factory = component.load()
             if component.kind not in ("adaptor", "suite", "command"):
-                build(component.load(), {}, component.name)
+                build(factory, {}, component.name)
 
 
 @cache

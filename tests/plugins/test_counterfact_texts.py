@@ -67,7 +67,7 @@ def test_texts_of_every_so_manyth_record(tmp_path):
     assert asked(0) == [False] * 5
     assert asked(2) == [True, False, True, False, True]
     assert asked(10) == [True] + [False] * 4
-    with pytest.raises(UsageError, match="generation=-1 is not at least 0"):
+    with pytest.raises(UsageError, match="generation=-1 is not int >= 0"):
         build(CounterFact, {"generation": "-1"}, "task counterfact")
 
 

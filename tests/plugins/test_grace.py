@@ -342,7 +342,7 @@ def test_an_edit_of_weights_is_seen_and_stays(model):
 def test_layers_and_steps_that_there_are_not(model):
     with pytest.raises(PluginError, match="no layer 7"):
         grace(layer=7).check(model)
-    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
         configure(grace(steps=0), shape_of(model.module.config), "grace")
     with pytest.raises(PluginError, match="no MLP output projection"):
         grace().check(tiny_model("mixtral"))

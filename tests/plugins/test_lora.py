@@ -378,9 +378,9 @@ def test_without_peft_the_error_says_how_to_get_it(model, monkeypatch):
 
 def test_no_step_is_an_error(model):
     shape = shape_of(model.module.config)
-    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
         configure(trainer(steps=0), shape, "lora")
-    with pytest.raises(UsageError, match=r"dropout=1\.0 is not at least 0 and below 1"):
+    with pytest.raises(UsageError, match=r"dropout=1\.0 is not float < 1"):
         configure(trainer(dropout=1.0), shape, "lora")
 
 

@@ -313,7 +313,7 @@ def test_experts_and_no_block_are_refused(model):
     with pytest.raises(PluginError, match="no MLP output projection"):
         Mend(blocks=1).check(tiny_model("mixtral"))
     for field in ("blocks", "every", "accumulate", "rank", "validate_on"):
-        with pytest.raises(UsageError, match=f"{field}=0 is not at least 1"):
+        with pytest.raises(UsageError, match=f"{field}=0 is not int >= 1"):
             configure(Mend(**{field: 0}), shape_of(model.module.config), "mend")
     with pytest.raises(PluginError, match="no layer -1"):
         Mend(blocks=3).check(model)

@@ -391,7 +391,7 @@ def test_what_cannot_be_edited_is_refused(name, tmp_path, monkeypatch):
     for layers in ((1, 0), (0, 0), ()):
         with pytest.raises(UsageError, match="from the lowest on"):
             replace(editor, layers=layers).check(tiny_model())
-    with pytest.raises(UsageError, match="steps=0 is not at least 1"):
+    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
         configure(replace(editor, steps=0), shape_of(tiny_model().module.config), name)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="no second moment of layer") as caught:

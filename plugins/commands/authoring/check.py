@@ -22,7 +22,7 @@ import click
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import suggestion
-from edit_harness.registry.selection import FILES, FOLDERS, found, left_out
+from edit_harness.registry.selection import FILES, found, left_out
 from edit_harness.shell.options import SETTINGS, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
@@ -75,7 +75,7 @@ def find(name: str) -> Package:
         raise PluginError(
             f"there is no package {name!r} with plugins{suggestion(name, names)}",
             f"there are: {', '.join(names)}; of what is not installed say where it is: "
-            "check NAME --plugin FILE, or --include-path DIR",
+            "pip install -e DIR, or check NAME --plugin FILE",
         )
     if why := left_out(package):
         raise PluginError(f"{package} is left out: {why}", "check it without that")
@@ -89,7 +89,7 @@ def run_pytest(outcomes: Outcomes, words: str, *, debug: bool) -> None:
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    for name in (FILES, FOLDERS, "EDIT_HARNESS_CACHE"):
+    for name in (FILES, "EDIT_HARNESS_CACHE"):
         if paths := os.environ.get(name):
             os.environ[name] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
     sys.path[:] = [os.path.abspath(path) for path in sys.path]

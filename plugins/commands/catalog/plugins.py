@@ -101,8 +101,8 @@ def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
             "provides": provided,
             "notes": [*reasons, *went.notes],
         }
-    for left in plugins.left_out:
-        yield {**identified(left.package), "state": "left out", "notes": [left.reason]}
+    for package, reason in plugins.left_out.items():
+        yield {**identified(package), "state": "left out", "notes": [reason]}
 
 
 def identified(package: Package) -> dict[str, Any]:

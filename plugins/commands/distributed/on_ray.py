@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import ceil
-from typing import Annotated, Any
+from typing import Any
 
 from edit_harness.errors import HarnessError, ResourceError, UsageError, counted
 from edit_harness.registry.guard import said
-from edit_harness.registry.settings import Bounds, Natural, Positive
+from edit_harness.registry.settings import Natural, NotNegative, Positive
 from edit_harness.shell import signals
 
 from .pool import WorkerExecutor
@@ -61,7 +61,7 @@ class Ray(WorkerExecutor):
     """Of a cluster that runs, HOST:PORT or ``auto``; empty starts Ray on this machine for this run."""
     num_workers: Natural = 0
     """0 is as many as there are GPUs or, without any, one for every two CPUs."""
-    gpus_per_worker: Annotated[float | None, Bounds(0)] = None
+    gpus_per_worker: NotNegative | None = None
     """By default 1 if the cluster has any. Workers with a half share a GPU and its memory."""
     cpus_per_worker: Positive = 1
     """What a worker takes of Ray's count of CPUs; how many threads it has is ``OMP_NUM_THREADS``."""

@@ -47,9 +47,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
     rejected: list[tuple[str, str]] = []
     entries: list[Entry] = []
     with ExitStack() as stack:
-        stack.enter_context(
-            selection.chosen(plugin=(), include_path=(), only=[DISTRIBUTION], block=())
-        )
+        stack.enter_context(selection.chosen(only=[DISTRIBUTION]))
         plugins = Plugins.installed()
         for bundle in bundles:
             # The site reads a run's folder as it is written, so all of them stay until then.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry.selection import BLOCK, FILES, FOLDERS, ONLY
+from edit_harness.registry.selection import BLOCK, FILES, ONLY
 
 from .bundle import LIMITS, SUMS, Finding, Limits, Report
 
@@ -54,7 +54,7 @@ def inspect(
     (folder / "members").mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     environment = {
-        **kept, FILES: "", FOLDERS: "", BLOCK: "", ONLY: DISTRIBUTION, "HOME": str(folder),
+        **kept, FILES: "", BLOCK: "", ONLY: DISTRIBUTION, "HOME": str(folder),
         "EDIT_HARNESS_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
     }  # fmt: skip

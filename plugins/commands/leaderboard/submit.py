@@ -14,8 +14,8 @@ from edit_harness.files import dumps
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Manifest, as_json, decoded
 from edit_harness.folder.table import cases_digest
+from edit_harness.registry.packages import UNVERSIONED
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.sources import UNVERSIONED
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
 

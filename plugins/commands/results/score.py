@@ -23,7 +23,7 @@ from edit_harness.folder.record import Record, Writer
 from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import Named, described, make_judge, make_metrics
+from edit_harness.registry.settings import Named, described, make_metrics, make_named
 from edit_harness.run.estimates import answers, own_metrics, values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results, revalued
@@ -132,7 +132,7 @@ def asked_judge(
     told = name and any(each not in practical for each in given)
     own = run.judge if run.judge and run.judge.name == component.name and not told else None
     found = {**own.fields, **(run.manifest.judge_settings or {})} if own else {}
-    judge = make_judge(component, {**found, **given}, run.manifest.identity.seed)
+    judge = make_named(component, {**found, **given}, run.manifest.identity.seed)
     check_outward(judge, found.keys() - given.keys(), run)
     check_kinds(judge.value, judge.name, run.cases)
     return judge

@@ -30,7 +30,7 @@ class LoadingFlags(ModelSettings):
         help="revision, dtype, device_map, max_memory.")
     device: str = flag("--device", default="auto", help="cpu, cuda, cuda:1, mps.")
     device_map: str | None = flag("--device-map", metavar="NAME",
-        help="Spread over devices: auto, balanced, sequential or a JSON file.")
+        help="Spread over devices: auto, balanced or sequential.")
     batch_size: str = flag("-b", "--batch-size", default="auto", metavar="N",
         help="Rows of a forward pass.")
     trust_remote_code: bool = flag("--trust-remote-code", own=True, **ON,
