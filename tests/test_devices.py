@@ -123,8 +123,6 @@ def on_one(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", EDITORS)
 def test_editors_do_the_same_wherever_a_model_is(on_one, name, tmp_path):
-    if name == "lora":
-        pytest.importorskip("peft")
     family, folder = on_one
     model = tiny(family)
     expected = made_by(editor_for(name, model, folder), model)

@@ -25,9 +25,9 @@ from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
+from .._search.texts import Text, teacher_forced
 from ..locate.output_search import Place, Settings, inputs_at, search
 from ..sources import EASYEDIT, OURS
-from ..tuning.tuning import Text, teacher_forced
 from .codebook_growth import Book
 
 HARTVIGSEN = "Thartvigsen/GRACE"

@@ -18,7 +18,7 @@ from edit_harness.model.model import Model
 from edit_harness.model.reuse import CleanTexts
 
 from .._search.suffix import SuffixForward
-from ..tuning.tuning import Text
+from .._search.texts import Text
 
 
 @dataclass(frozen=True)
