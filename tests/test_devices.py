@@ -31,8 +31,7 @@ from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
 from edit_harness_plugins.editors.locate.emmet import Emmet
 from edit_harness_plugins.editors.locate.memit import Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
-from edit_harness_plugins.editors.locate.r_rome import RRome
-from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.mend import mend_network
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.mend.mend_network import Made, Network

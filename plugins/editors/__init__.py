@@ -7,7 +7,7 @@ EDITORS = {
     "ft": ("tuning.ft:FineTuning", "Fine-tuning of one MLP projection"),
     "ft-l": ("tuning.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box"),
     "rome": ("locate.rome:Rome", "Rank-one model editing (Meng et al., 2022)"),
-    "r-rome": ("locate.r_rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
+    "r-rome": ("locate.rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
     "memit": ("locate.memit:Memit", "Mass editing over several layers (Meng et al., 2023)"),
     "emmet": ("locate.emmet:Emmet", "Equality-constrained batch edit (Gupta et al., 2024)"),
     "pmet": ("locate.pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),

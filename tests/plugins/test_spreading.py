@@ -24,8 +24,7 @@ from edit_harness_plugins.editors.locate.contexts import fill
 from edit_harness_plugins.editors.locate.emmet import Emmet
 from edit_harness_plugins.editors.locate.memit import Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
-from edit_harness_plugins.editors.locate.r_rome import RRome
-from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.locate.spreading import STARTS
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")

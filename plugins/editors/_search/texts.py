@@ -42,11 +42,11 @@ class Targets:
         self.rows = [row for row, text in enumerate(texts) for _ in text.reads]
         """The row that each is read in."""
         self.positions = [position for text in texts for position in text.reads]
-        self._tokens = torch.tensor([t for text in texts for t in text.target], device=device)
+        self.tokens = torch.tensor([t for text in texts for t in text.target], device=device)
 
     def log_likelihoods(self, logits: Tensor) -> Tensor:
         """Return that of each token, in nats, from logits read there, tokens by vocabulary."""
-        return logits.log_softmax(-1).gather(1, self._tokens[:, None])[:, 0]
+        return logits.log_softmax(-1).gather(1, self.tokens[:, None])[:, 0]
 
 
 def grouped(batches: Sequence[Sequence[Text]], chunk: int, size: int) -> Iterator[list[int]]:

@@ -31,7 +31,7 @@ from edit_harness.model.model import Model
 from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Positive
 
-from .._search.covariance import Covariance
+from .._search.covariance import Covariance, needed
 from ..sources import ALPHAEDIT, OURS
 from .memit import Memit
 from .spreading import Solver, Spreading
@@ -56,6 +56,8 @@ class NullSpace:
 
     used: Tensor
     """V, width by rank."""
+    digest: str = ""
+    """That of a stored one."""
 
     @classmethod
     def of(cls, matrix: Tensor, threshold: float) -> NullSpace:
@@ -68,7 +70,8 @@ class NullSpace:
         """Read what `save` wrote. Raises `DataError`."""
         try:
             with safe_open(path, framework="pt") as file:
-                return cls(file.get_tensor("used").double())
+                used = file.get_tensor("used").double()
+                return cls(used, of_tensors([("used", used)]))
         except (OSError, SafetensorError) as error:
             raise DataError(
                 f"{path} is damaged: {error}", "delete it, and run: edit-harness prepare"
@@ -129,14 +132,13 @@ class AlphaEdit(Spreading):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._spaces: dict[int, NullSpace] = {}
-        self._stored: dict[str, str] = {}
 
     @property
     def provenance(self) -> dict[str, str]:
         """Digests of the second moments and of the null spaces that were stored, by layer."""
-        return super().provenance | self._stored
+        stored = {f"null_space.{layer}": space.digest for layer, space in self._spaces.items()}
+        return {**super().provenance, **{name: d for name, d in stored.items() if d}}
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return MEMIT's guess, and the rest as published."""
@@ -146,7 +148,7 @@ class AlphaEdit(Spreading):
     def make(self, model: Model, making: Making) -> bool:
         """Compute the null spaces that are not stored yet, and store them."""
         for done, layer in enumerate(self.layers):
-            moment = self.moment(model, layer)
+            moment = needed(model, layer, self.moments, self.command)
             path = making.folder / self._file(layer, moment)
             if not path.exists():
                 space = NullSpace.of(moment.matrix, self.threshold)
@@ -156,32 +158,23 @@ class AlphaEdit(Spreading):
             making.advance(done + 1, len(self.layers))
         return True
 
-    def prepare(self, model: Model) -> None:
-        """Find second moments and null spaces, and sample the contexts.
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
+        """Return K -> S K without earlier keys.
 
         The null space of a layer no wider than `QUICK` is computed here if it is not stored.
-        Raises `DataError` that names the command for what is not there.
+        Raises `DataError` that names the command for a wider one.
         """
-        self._spaces, self._stored = {}, {}
-        super().prepare(model)
-
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> S K without earlier keys."""
-        self._spaces[layer] = self._space(model, layer, moment)
-        return self._spaces[layer].solver(self.l2)
-
-    def _space(self, model: Model, layer: int, moment: Covariance) -> NullSpace:
         path = model.cache("editors") / self._file(layer, moment)
-        if path.exists():
-            space = NullSpace.load(path)
-            self._stored[f"null_space.{layer}"] = of_tensors([("used", space.used)])
-            return space
-        if len(moment.matrix) <= QUICK:
-            return NullSpace.of(moment.matrix, self.threshold)
-        raise DataError(
-            f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
-            f"run: edit-harness prepare --editor alphaedit --model {model.source.path or 'MODEL'}",
-        )
+        if not path.exists() and len(moment.matrix) > QUICK:
+            name = model.source.path or "MODEL"
+            raise DataError(
+                f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
+                f"run: edit-harness prepare --editor alphaedit --model {name}",
+            )
+        stored = path.exists()
+        space = NullSpace.load(path) if stored else NullSpace.of(moment.matrix, self.threshold)
+        self._spaces[layer] = space
+        return space.solver(self.l2)
 
     def _file(self, layer: int, moment: Covariance) -> str:
         return f"alphaedit-{moment.digest[:16]}-l{layer}-{self.threshold:g}.safetensors"

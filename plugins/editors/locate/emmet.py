@@ -9,7 +9,7 @@ from fighting. Passes and search are those of `spreading`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,30 +21,18 @@ from edit_harness.registry.settings import NotNegative
 
 from .._search.covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
+from .memit import SEARCH
 from .spreading import Solver, Spreading
 
 
-def _preset(
-    layer: int,
-    source: str,
-    origin: Origin,
-    *,
-    steps: int = 25,
-    lr: float = 0.5,
-    decay: float = 0.5,
-    clamp: float = 0.75,
-) -> Preset:
-    return Preset(
-        {"layers": (layer,), "steps": steps, "lr": lr, "weight_decay": decay, "clamp": clamp},
-        source,
-        origin,
-    )
+def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
+    return Preset({"layers": (layer,), **SEARCH, **values}, source, origin)
 
 
 def _wide(origin: Origin, layer_source: str) -> Preset:
     """Return the values for models of 7 to 8 billion parameters."""
     source = f"layer of {layer_source}, search as for memit in {EASYEDIT}"
-    return _preset(5, source, origin, decay=1e-3, clamp=4.0)
+    return _preset(5, source, origin, weight_decay=1e-3, clamp=4.0)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edit_harness import FROM_PRESET, ModelShape, Preset
 from edit_harness.interfaces import Origin
@@ -22,32 +22,14 @@ from ..sources import ALPHAEDIT, EASYEDIT, OURS
 from .spreading import Solver, Spreading, guessed_layers
 
 MIDDLE = tuple(range(4, 9))
+SEARCH = {"steps": 25, "lr": 0.5, "weight_decay": 0.5, "clamp": 0.75}
+"""As MEMIT's authors have it for GPT-J."""
 
 
-def preset(
-    layers: Sequence[int],
-    source: str,
-    origin: Origin = "ported",
-    *,
-    steps: int = 25,
-    lr: float = 0.5,
-    decay: float = 0.5,
-    clamp: float = 0.75,
-    moment_weight: float = 15_000,
-) -> Preset:
+def preset(layers: Sequence[int], source: str, origin: Origin = "ported", **values: Any) -> Preset:
     """Return a preset; what is not given is as MEMIT's authors have it for GPT-J."""
-    return Preset(
-        {
-            "layers": tuple(layers),
-            "steps": steps,
-            "lr": lr,
-            "weight_decay": decay,
-            "clamp": clamp,
-            "moment_weight": moment_weight,
-        },
-        source,
-        origin,
-    )
+    published = {"layers": tuple(layers), **SEARCH, "moment_weight": 15_000}
+    return Preset({**published, **values}, source, origin)
 
 
 def _gpt2(layers: Sequence[int], source: str, origin: Origin) -> Preset:
@@ -55,7 +37,7 @@ def _gpt2(layers: Sequence[int], source: str, origin: Origin) -> Preset:
 
 
 def _easyedit() -> Preset:
-    return preset(MIDDLE, EASYEDIT, decay=1e-3, clamp=4.0)
+    return preset(MIDDLE, EASYEDIT, weight_decay=1e-3, clamp=4.0)
 
 
 @dataclass

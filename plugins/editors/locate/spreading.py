@@ -15,27 +15,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 from statistics import fmean
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 
-from edit_harness import (
-    FROM_PRESET,
-    DataError,
-    Editor,
-    ModelShape,
-    PluginError,
-    Request,
-    UsageError,
-)
+from edit_harness import FROM_PRESET, ModelShape, PluginError, Request, UsageError
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 
-from .._search.covariance import Covariance, find, layers_of
+from .._search import prepared
+from .._search.covariance import Covariance, needed
+from .._search.prepared import Prepared
 from .._search.suffix import LastTokens
 from .contexts import BARE, checked, fill, sampled
 from .value_search import Found, Settings, alike, search
@@ -47,18 +41,16 @@ Solver: TypeAlias = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Shared:
+class Shared(prepared.Shared):
     """What all edits of one model share."""
 
-    model: Model
     contexts: tuple[str, ...]
     solvers: tuple[Solver, ...]
     """One for each layer."""
-    provenance: dict[str, str]
 
 
 @dataclass
-class Spreading(Editor):
+class Spreading(Prepared[Shared]):
     """Searches what should leave the last layer, and spreads the change over all of them."""
 
     layers: tuple[int, ...] = FROM_PRESET
@@ -84,9 +76,6 @@ class Spreading(Editor):
     command: ClassVar[str]
     """The name by which the editor is asked for, for advice in errors."""
     needs: ClassVar[str] = "a subject in each prompt; the second moments of all edited layers' keys"
-
-    def __post_init__(self) -> None:
-        self._shared: Shared | None = None
 
     @abstractmethod
     def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
@@ -121,16 +110,6 @@ class Spreading(Editor):
         """The edited layers."""
         return tuple(self.layers)
 
-    @property
-    def provenance(self) -> dict[str, str]:
-        """Digests of the second moments, by layer."""
-        return self._shared.provenance if self._shared else {}
-
-    @property
-    def found(self) -> dict[str, Any]:
-        """The contexts."""
-        return {"contexts": list(self._shared.contexts)} if self._shared else {}
-
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the model has no such layers or normalises what they put out.
 
@@ -152,34 +131,21 @@ class Spreading(Editor):
         if self.changed(model)[0] in model.architecture.blocks:
             model.architecture.behind(self.layers[-1])
 
-    def prepare(self, model: Model) -> None:
+    def find(self, model: Model) -> Shared:
         """Find the second moments and sample the contexts.
 
         Raises `DataError` if a layer's second moment is not there.
         """
         solvers, digests = list[Solver](), {}
         for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
-            moment = self.moment(model, layer)
+            moment = needed(model, layer, self.moments, self.command)
             solvers.append(self.solver(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
-        self._shared = Shared(model, self._contexts(model), tuple(solvers), digests)
-
-    def moment(self, model: Model, layer: int) -> Covariance:
-        """Return the second moment of a layer's keys. Raises `DataError` that says how to get it."""
-        file = next((file for file in self.moments if layer in layers_of(Path(file))), "")
-        if self.moments and not file:
-            raise DataError(
-                f"none of {', '.join(self.moments)} has a second moment of layer {layer}",
-                f"the editor needs layers {', '.join(map(str, self.layers))}",
-            )
-        moment = find(model, layer, file)
-        if moment is None:
-            name = model.source.path or "MODEL"
-            raise DataError(
-                f"there is no second moment of layer {layer} for this model",
-                f"run: edit-harness prepare --editor {self.command} --model {name} --corpus FILE",
-            )
-        return moment
+        contexts = checked(self.contexts)
+        if not contexts:
+            given = (self.context_length,), 1, self.seed
+            contexts = (BARE, *(sampled(model, *given, start)[1] for start in STARTS))
+        return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(solvers))
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
         """Return one edit that writes all requests at once."""
@@ -196,49 +162,60 @@ class Spreading(Editor):
         """Return an edit for each batch, with one solver for each layer."""
         if not batches:
             return []
-        requests = [request for batch in batches for request in batch]
-        sizes = [len(batch) for batch in batches]
+        requests, sizes = [r for batch in batches for r in batch], [len(batch) for batch in batches]
         values = self._search(model, requests)
         wanted = torch.stack([found.values[0] + found.delta for found in values])
-        subjects = Subjects(model, requests, self.ready(model).contexts, self.layers[0])
-        (aim, *_), edits = self.changed(model), [UNEDITED] * len(batches)
+        contexts = self.ready(model).contexts
+        texts = [_to_subject(model, r, context) for r in requests for context in contexts]
+        subjects, edits = LastTokens(model, texts, self.layers[0]), [UNEDITED] * len(batches)
         keys: list[Tensor] = []
         for i, layer in enumerate(self.layers):
             owners = [edit for edit, size in zip(edits, sizes, strict=True) for _ in range(size)]
-            seen, now = subjects.seen(owners, layer, aim)
+            seen, now = self._seen(model, subjects, owners, layer)
             missing = (wanted - now) * self.share(len(self.layers) - i)
             keys.append(seen.T.double().cpu())
             changes = self._changes(model, layer, keys[-1], missing, solvers[i], sizes)
             edits = [edit + change for edit, change in zip(edits, changes, strict=True)]
-        infos = [_info(own) for own in _split(values, sizes)]
+        infos = iter([found.info for found in values])
+        each = [list(islice(infos, size)) for size in sizes]
         states = [self.state(own) for own in zip(*(k.split(sizes, 1) for k in keys), strict=True)]
         return [
-            edit + Edit(info=info, state=state)
-            for edit, info, state in zip(edits, infos, states, strict=True)
+            edit + Edit(info={name: fmean(o[name] for o in own) for name in own[0]}, state=state)
+            for edit, own, state in zip(edits, each, states, strict=True)
         ]
-
-    def ready(self, model: Model) -> Shared:
-        """Return what all edits of the model share."""
-        if self._shared is None or self._shared.model is not model:
-            self.prepare(model)
-        assert self._shared is not None
-        return self._shared
-
-    def settings(self) -> Settings:
-        """Return the hyperparameters of the search."""
-        return Settings(
-            self.steps, self.lr, self.weight_decay, self.clamp, self.kl_factor, self.stop
-        )
 
     def _search(self, model: Model, requests: Sequence[Request]) -> list[Found]:
         """Return what is wanted at each request's subject; one request does not move another's."""
         contexts, layer = self.ready(model).contexts, self.layers[-1]
-        given, changed = self.settings(), self.changed(model)
+        given, changed = Settings.of(self), self.changed(model)
         found: dict[int, Found] = {}
         for group in alike(model, requests, len(contexts)):
             own = [requests[i] for i in group]
             found |= zip(group, search(model, layer, own, contexts, given, changed), strict=True)
         return [found[i] for i in range(len(requests))]
+
+    def _seen(
+        self, model: Model, subjects: LastTokens, edits: Sequence[Edit], layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return each request's key at a layer, and what the aim puts out for the bare prompt.
+
+        Both have a row for each request, under the edit that ``edits`` has for it. No edit has
+        changed the aim so far. A key is half that of the bare prompt, half the mean of those in the
+        other contexts.
+        """
+        architecture, aim = model.architecture, self.changed(model)[0]
+        is_block = aim in architecture.blocks
+        source = architecture.behind(architecture.blocks.index(aim)) if is_block else aim
+        count = len(subjects.texts) // len(edits)
+        each = [edit for edit in edits for _ in range(count)]
+        names = architecture.projection(layer).name, source
+        keys, now = (t.view(len(edits), count, -1) for t in subjects.inputs(each, names))
+        key = keys[:, 0] if count == 1 else (keys[:, 0] + keys[:, 1:].mean(1)) / 2
+        if is_block:
+            return key, now[:, 0]
+        with torch.no_grad():
+            inputs = now[:, 0].to(model.dtype)[:, None]
+            return key, model.module.get_submodule(aim)(inputs)[:, 0].to(now)
 
     def _changes(
         self,
@@ -261,47 +238,6 @@ class Spreading(Editor):
             for own, b, rest in parts
         ]
 
-    def _contexts(self, model: Model) -> tuple[str, ...]:
-        if self.contexts:
-            return checked(self.contexts)
-        each = (sampled(model, (self.context_length,), 1, self.seed, start) for start in STARTS)
-        return (BARE, *(text for _, text in each))
-
-
-class Subjects:
-    """The subjects of requests in their contexts, looked at while edits grow."""
-
-    def __init__(
-        self, model: Model, requests: Sequence[Request], contexts: Sequence[str], lowest: int
-    ) -> None:
-        self.model, self._count = model, len(contexts)
-        texts = [_to_subject(model, r, context) for r in requests for context in contexts]
-        self._ends = LastTokens(model, texts, lowest)
-
-    def seen(self, edits: Sequence[Edit], layer: int, aim: str) -> tuple[Tensor, Tensor]:
-        """Return each request's key at a layer, and what a module puts out for the bare prompt.
-
-        Both have a row for each request, under the edit that ``edits`` has for it. ``aim`` is a
-        block or a linear map that no edit has changed so far. A key is half that of the bare
-        prompt, half the mean of those in the other contexts.
-        """
-        architecture = self.model.architecture
-        is_block = aim in architecture.blocks
-        source = architecture.behind(architecture.blocks.index(aim)) if is_block else aim
-        each = [edit for edit in edits for _ in range(self._count)]
-        names = (architecture.projection(layer).name, source)
-        keys, now = (
-            kept.view(len(edits), self._count, -1) for kept in self._ends.inputs(each, names)
-        )
-        key = keys[:, 0] if self._count == 1 else (keys[:, 0] + keys[:, 1:].mean(1)) / 2
-        return key, now[:, 0] if is_block else _through(self.model, aim, now[:, 0])
-
-
-@torch.no_grad()
-def _through(model: Model, name: str, inputs: Tensor) -> Tensor:
-    """Return what a linear map makes of inputs, rows by width."""
-    return model.module.get_submodule(name)(inputs.to(model.dtype)[:, None])[:, 0].to(inputs)
-
 
 def _to_subject(model: Model, request: Request, context: str) -> tuple[int, ...]:
     """Return the tokens of a request's prompt in a context, as far as the subject's last one."""
@@ -309,22 +245,6 @@ def _to_subject(model: Model, request: Request, context: str) -> tuple[int, ...]
     subject = model.tokens.subject_last(request, text, target)
     parts = model.tokens.split(text, target)
     return (parts.prompt + parts.target)[: subject + 1]
-
-
-def _split(values: Sequence[Found], sizes: Sequence[int]) -> list[Sequence[Found]]:
-    """Return the values of each batch."""
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-
-
-def _info(values: Sequence[Found]) -> dict[str, float]:
-    """Return how the searches of one edit went, in the mean."""
-    return {
-        "loss": fmean(found.losses[-1][0] for found in values),
-        "steps": fmean(len(found.losses) - 1 for found in values),
-        "delta_norm": fmean(float(found.delta.norm()) for found in values),
-        "value_norm": fmean(float(found.values[0].norm()) for found in values),
-    }
 
 
 def guessed_layers(shape: ModelShape) -> tuple[int, ...]:
