@@ -22,10 +22,9 @@ from edit_harness.loading.load import load
 from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, save
 from edit_harness_plugins.editors.grace import grace as grace_module
 from edit_harness_plugins.editors.grace.codebook import nearest
-from edit_harness_plugins.editors.grace.grace import Grace
+from edit_harness_plugins.editors.grace.grace import Grace, inputs_at, search
 from edit_harness_plugins.editors.locate import rome as rome_module
 from edit_harness_plugins.editors.locate.memit import Memit
-from edit_harness_plugins.editors.locate.output_search import inputs_at, search
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.tuning import ft, lora

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from edit_harness import Request
 from edit_harness.model.model import Model
+from edit_harness.model.tokens import Continuation
 
 GROUP_BYTES = 2 * 2**30
 """Most bytes of changes and their Adam moments that share passes, unless one case needs more."""
@@ -28,11 +29,15 @@ class Text:
     """Position where each target token is scored."""
     target: tuple[int, ...]
 
+    @classmethod
+    def of(cls, parts: Continuation) -> Text:
+        """Return a text whose target tokens are scored each after those before it."""
+        return cls(parts.inputs, tuple(parts.places), parts.target)
+
 
 def teacher_forced(model: Model, request: Request) -> Text:
     """Return a request's text, each target token scored after those before it."""
-    parts = model.tokens.split(request.text, request.target_new)
-    return Text(parts.inputs, tuple(parts.places), parts.target)
+    return Text.of(model.tokens.split(request.text, request.target_new))
 
 
 class Targets:

@@ -21,7 +21,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from edit_harness import DataError
 from edit_harness.model.architecture import Projection
 
-from .mend_network import Network
+from .network import Network
 
 CONFIGURATIONS = ("omegaconf.", "hydra.", "transformers.", "typing.", "collections.")
 """Modules whose classes stand-ins replace; nothing else of an archive is let in."""
@@ -47,12 +47,20 @@ def read_checkpoint(path: Path, matrices: Sequence[Projection]) -> tuple[Network
 
     Raises `DataError` for a file that is none of the layout, or of other shapes.
     """
-    theirs = _entries(path)
-    shapes = [(int(i), int(o)) for i, o in (matrix.shape for matrix in matrices)]
+    try:
+        named = get_unsafe_globals_in_checkpoint(path)
+        inert: list[Any] = [(StandIn, name) for name in named if name.startswith(CONFIGURATIONS)]
+        with safe_globals(inert):
+            entries = torch.load(path, map_location="cpu", weights_only=True)["model"].items()
+        theirs = {name: value for name, value in entries if isinstance(value, Tensor)}
+    except (OSError, RuntimeError, ValueError, pickle.UnpicklingError, KeyError, TypeError,
+            AttributeError) as error:  # fmt: skip
+        raise DataError(f"{path} is no network in the layout of MEND's authors: {error}") from None
     try:
         rank = next(len(t) for name, t in theirs.items() if name.endswith("mlp.layers.0.v"))
-        network = Network(shapes, rank, lr=0.0)
-        network.load_state_dict({**_networks(theirs), "lrs": _rates(theirs, matrices)})
+        network = Network([matrix.shape for matrix in matrices], rank, lr=0.0)
+        ours = {ours: t for name, t in theirs.items() for ours in _names(name)}
+        network.load_state_dict({**ours, "lrs": _rates(theirs, matrices)})
     except (StopIteration, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} does not fit the matrices {', '.join(m.name for m in matrices)}: {error}",
@@ -61,36 +69,20 @@ def read_checkpoint(path: Path, matrices: Sequence[Projection]) -> tuple[Network
     return network, rank
 
 
-def _entries(path: Path) -> Mapping[str, Any]:
-    """Return the archive's part ``model``."""
-    try:
-        named = get_unsafe_globals_in_checkpoint(path)
-        inert: list[Any] = [(StandIn, name) for name in named if name.startswith(CONFIGURATIONS)]
-        with safe_globals(inert):
-            archive = torch.load(path, map_location="cpu", weights_only=True)
-        model = archive["model"]
-        return {name: value for name, value in model.items() if isinstance(value, Tensor)}
-    except (OSError, RuntimeError, ValueError, pickle.UnpicklingError, KeyError, TypeError,
-            AttributeError) as error:  # fmt: skip
-        raise DataError(f"{path} is no network in the layout of MEND's authors: {error}") from None
-
-
-def _networks(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the networks' parameters by our names."""
-    ours: dict[str, Tensor] = {}
-    for name, tensor in theirs.items():
-        if not (entry := ENTRY.fullmatch(name)):
-            continue
-        inputs, outputs, rest = entry.groups()
-        prefix = f"transforms.({inputs}, {outputs})"
-        if rest == "k":
-            ours |= {f"{prefix}.{side}.count": tensor.long() for side in ("inputs", "gradients")}
-        elif rest in NAMES:
-            ours[f"{prefix}.{NAMES[rest]}"] = tensor
-        elif rest.startswith("mlp.layers."):
-            _, _, layer, part = rest.split(".", 3)
-            ours[f"{prefix}.layers.{layer}.{MODES.get(part, part)}"] = tensor
-    return ours
+def _names(theirs: str) -> list[str]:
+    """Return our names of a parameter of theirs: none of one that follows from others."""
+    if not (entry := ENTRY.fullmatch(theirs)):
+        return []
+    inputs, outputs, rest = entry.groups()
+    prefix = f"transforms.({inputs}, {outputs})"
+    if rest == "k":
+        return [f"{prefix}.{side}.count" for side in ("inputs", "gradients")]
+    if rest in NAMES:
+        return [f"{prefix}.{NAMES[rest]}"]
+    if rest.startswith("mlp.layers."):
+        _, _, layer, part = rest.split(".", 3)
+        return [f"{prefix}.layers.{layer}.{MODES.get(part, part)}"]
+    return []
 
 
 def _rates(theirs: Mapping[str, Tensor], matrices: Sequence[Projection]) -> Tensor:

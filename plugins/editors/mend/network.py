@@ -1,8 +1,7 @@
 """MEND's editing network, and the file that it is kept in (Mitchell et al., 2022, section 3).
 
 It maps the two factors of a token's gradient of a matrix, the input x and the gradient g of the
-output, to the factors of a change. It knows matrices by their shapes and names, and no model: where
-the factors come from stands in `mend_factors`, how the network learns in `mend_training`.
+output, to the factors of a change.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from edit_harness import DataError
-from edit_harness.files import replacing, sha256_of
+from edit_harness.files import replacing
+from edit_harness.model.architecture import Projection
 
 EPSILON = 1e-7
 """Added to a standard deviation before it divides."""
@@ -154,24 +154,14 @@ class Made:
     """The settings of the training and its last figures; empty for an imported network."""
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A network from a file."""
-
-    network: Network
-    made: Made
-    digest: str
-    """SHA-256 of the file."""
-
-
 def save(tensors: Mapping[str, Tensor], made: Made, path: Path) -> None:
     """Write a network's tensors as safetensors."""
     with replacing(path) as partial:
         save_file(copies(tensors), partial, {"mend": json.dumps(asdict(made))})
 
 
-def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Loaded:
-    """Read the network of matrices, given by name and shape, of the model with this digest.
+def load(path: Path, matrices: Sequence[Projection], digest: str) -> tuple[Network, Made]:
+    """Read the network of matrices of the model with this digest, and what its file says of it.
 
     Raises `DataError` if it is no network, or one of other weights or matrices.
     """
@@ -186,17 +176,17 @@ def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Load
             f"{path} was trained for other weights ({made.model[:12]}, not {digest[:12]})",
             "train one for this model: edit-harness prepare --editor mend",
         )
-    if list(made.matrices) != list(shapes):
+    if list(made.matrices) != [matrix.name for matrix in matrices]:
         raise DataError(
-            f"{path} edits {', '.join(made.matrices)}, not {', '.join(shapes)}",
+            f"{path} edits {', '.join(made.matrices)}, not {', '.join(m.name for m in matrices)}",
             "give the field blocks as it was when the network was trained",
         )
-    network = Network(list(shapes.values()), made.rank, lr=0.0)
+    network = Network([matrix.shape for matrix in matrices], made.rank, lr=0.0)
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         raise DataError(f"{path} does not fit its own description: {error}") from None
-    return Loaded(network.eval(), made, sha256_of(path))
+    return network.eval(), made
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
