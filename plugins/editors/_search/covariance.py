@@ -73,6 +73,7 @@ class Covariance:
         )
 
 
+@torch.no_grad()
 def collect(
     model: Model,
     texts: Iterable[str],
@@ -90,6 +91,7 @@ def collect(
     many are done, and of how many. Raises `DataError` if there are no texts.
     """
     limit = min(max_length, model.tokens.limit or max_length)
+    modules = [model.architecture.projection(layer).module for layer in layers]
     sums = {layer: torch.zeros((), dtype=torch.float64) for layer in layers}
     digest, count = hashlib.sha256(), 0
 
@@ -102,40 +104,22 @@ def collect(
 
     coming = encoded()
     while count < max_tokens and (group := list(islice(coming, ROWS))):
-        rows = _fitting(group, max_tokens - count)
-        for layer, keys in _keys(model, rows, layers).items():
-            flat = keys.double()
+        rows = []
+        for ids in group:
+            if kept := ids[: max_tokens - count]:
+                rows.append(kept)
+                count += len(kept)
+        batch = model.batch(rows)
+        with inputs_of(modules, len(rows), only=True) as seen:
+            model.logits(batch, NOWHERE)
+        for layer, (keys,) in zip(layers, seen, strict=True):
+            flat = keys[batch.mask.bool().to(keys.device)].double()
             sums[layer] = sums[layer] + (flat.T @ flat).cpu()
-        count += sum(map(len, rows))
         advance(count, max_tokens)
     if not count:
         raise DataError(f"the corpus {corpus} has no texts")
     made = Provenance(model.digest, corpus, digest.hexdigest(), count, limit)
     return {layer: Covariance((total / count).float(), made, "") for layer, total in sums.items()}
-
-
-def _fitting(rows: Sequence[tuple[int, ...]], room: int) -> list[tuple[int, ...]]:
-    """Return the first rows, the last one cut, that together have at most ``room`` tokens."""
-    kept = []
-    for row in rows:
-        if room <= 0:
-            break
-        kept.append(row[:room])
-        room -= len(row)
-    return kept
-
-
-@torch.no_grad()
-def _keys(
-    model: Model, rows: Sequence[tuple[int, ...]], layers: Sequence[int]
-) -> dict[int, Tensor]:
-    """Return the keys of every token of the rows, tokens by width, for each layer."""
-    batch = model.batch(rows)
-    modules = [model.architecture.projection(layer).module for layer in layers]
-    with inputs_of(modules, len(rows), only=True) as seen:
-        model.logits(batch, NOWHERE)
-    kept = batch.mask.bool()
-    return {l: keys[kept.to(keys.device)] for l, (keys,) in zip(layers, seen, strict=True)}
 
 
 def save(moments: Mapping[int, Covariance], path: Path) -> None:
@@ -191,31 +175,29 @@ def find(model: Model, layer: int, *files: str) -> Covariance | None:
     return None
 
 
-def needed(
-    model: Model, layer: int, files: Sequence[str] = (), editor: str = "NAME", without: str = ""
-) -> Covariance:
-    """Return the moment of a layer, as `find` does. Raises `DataError` that says how to get it.
-
-    ``editor`` is the name of who asks, ``without`` what else there is to do.
-    """
-    found = find(model, layer, *files)
-    if found is None:
-        name = model.source.path or "MODEL"
-        raise DataError(
-            f"there is no second moment of layer {layer} for this model",
-            f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
-        )
-    return found
-
-
 def covariance(
-    model: Model, layers: Sequence[int], files: Sequence[str] = ()
+    model: Model,
+    layers: Sequence[int],
+    files: Sequence[str] = (),
+    editor: str = "NAME",
+    without: str = "",
 ) -> dict[int, Covariance]:
     """Return the covariance of the keys of each layer, as `find` does.
 
-    ``files`` say where to look for them. Raises `DataError` for a layer that has none.
+    ``files`` say where to look for them. Raises `DataError` for a layer that has none, with advice
+    to who asks, ``editor``; ``without`` says what else there is to do.
     """
-    return {layer: needed(model, layer, files) for layer in layers}
+    found: dict[int, Covariance] = {}
+    for layer in layers:
+        known = find(model, layer, *files)
+        if known is None:
+            name = model.source.path or "MODEL"
+            raise DataError(
+                f"there is no second moment of layer {layer} for this model",
+                f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
+            )
+        found[layer] = known
+    return found
 
 
 def layers_of(path: Path) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -72,3 +73,9 @@ def grouped(batches: Sequence[Sequence[Text]], chunk: int, size: int) -> Iterato
         texts += new
     if group:
         yield group
+
+
+def seeded(*parts: object) -> int:
+    """Return a seed that depends on all that is given, and on nothing else."""
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:7], "big")

@@ -24,12 +24,7 @@ from edit_harness.model.hooks import at_least_fp32
 
 MARGIN = 1e-5
 """What a split takes off the radius of the older entry."""
-ROUNDING = {
-    torch.float64: 1e-14,
-    torch.float32: 1e-6,
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 2e-3,
-}
+ROUNDING = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 """How far apart, in norms, two passes may see one key: a little more than was seen on pocket."""
 PADDING = -1
 """Behind a label that is shorter than the longest."""

@@ -11,7 +11,6 @@ requests come first, then the rules that settle entries and radii, then one sear
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -19,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.hooks import at_least_fp32
@@ -27,8 +26,9 @@ from edit_harness.model.model import Model
 from edit_harness.model.reuse import CleanTexts
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
+from .._search.bases import Batched, in_groups
 from .._search.suffix import SuffixForward
-from .._search.texts import Targets, Text, teacher_forced
+from .._search.texts import Targets, Text, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
 from .codebook import Book
 
@@ -41,7 +41,7 @@ def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -
 
 
 @dataclass
-class Grace(Editor):
+class Grace(Batched):
     """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
 
     layer: Natural = FROM_PRESET
@@ -83,11 +83,6 @@ class Grace(Editor):
         """Raise `PluginError` if the layer has no such map."""
         self._map(model)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the codebook of all requests, taken in order."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return a codebook for each batch; all values are searched together."""
         return self._grow(model, [Edit()] * len(batches), batches)
@@ -105,9 +100,8 @@ class Grace(Editor):
         """Return where the search for a new entry's value begins, of the shape of the clean one."""
         if self.start == "warm":
             return clean
-        text = f"{self.seed} {request.statement}"
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7])
-        return torch.rand(len(clean), generator=torch.Generator().manual_seed(seed))
+        noise = torch.Generator().manual_seed(seeded(f"{self.seed} {request.statement}"))
+        return torch.rand(len(clean), generator=noise)
 
     def _grow(
         self, model: Model, previous: Sequence[Edit], batches: Sequence[Sequence[Request]]
@@ -209,8 +203,8 @@ def search(
     The output itself is moved, over the bare text, by Adam's steps on the target's mean loss alone.
     ``start`` takes the index of a text and its clean output, and returns where the search begins.
     """
-    found: dict[int, Found] = {}
-    for group in _alike(model, texts):
+
+    def of(group: Sequence[int]) -> list[Found]:
         chosen = [texts[i] for i in group]
         firsts = [text.reads[0] for text in chosen]
         again = SuffixForward(model, layer, [t.ids for t in chosen], firsts, changed=[module])
@@ -228,8 +222,9 @@ def search(
             loss.sum().backward()
             optimizer.step()
         each = zip(values.detach(), zip(*losses, strict=True), strict=True)
-        found |= zip(group, (Found(v.clone(), own) for v, own in each), strict=True)
-    return [found[i] for i in range(len(texts))]
+        return [Found(value.clone(), own) for value, own in each]
+
+    return in_groups(_alike(model, texts), of)
 
 
 def _alike(model: Model, texts: Sequence[Text]) -> Iterator[list[int]]:

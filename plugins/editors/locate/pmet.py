@@ -20,8 +20,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.settings import NotNegative
 
 from ..sources import EASYEDIT, OURS
-from .memit import MIDDLE, Memit, preset
-from .spreading import guessed_layers
+from .memit import MIDDLE, Memit, guessed_layers, preset
 
 PMET = "xpq-tech/PMET"
 
@@ -51,10 +50,7 @@ class Pmet(Memit):
         "gpt2-xl": _like_llama(range(13, 18)),
         "gpt-j-6b": preset(range(3, 9), PMET, "paper", steps=30, lr=0.2),
         "llama-2-7b": _llama(MIDDLE, EASYEDIT, "ported"),
-        "mistral-7b": _like_llama(),
-        "llama-3-8b": _like_llama(),
-        "qwen2-7b": _like_llama(),
-        "qwen2.5-7b": _like_llama(),
+        **dict.fromkeys(("mistral-7b", "llama-3-8b", "qwen2-7b", "qwen2.5-7b"), _like_llama()),
     }
     citation: ClassVar[str] = "Li et al. (2024), PMET: Precise Model Editing in a Transformer"
 

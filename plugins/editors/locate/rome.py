@@ -24,12 +24,11 @@ from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
-from .._search import prepared
-from .._search.covariance import needed
-from .._search.prepared import Prepared
+from .._search import bases
+from .._search.bases import Prepared, in_groups
+from .._search.covariance import covariance
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
-from .contexts import checked, sampled
-from .value_search import Found, Settings, alike, search
+from .value_search import Found, Settings, alike, checked, sampled, search
 
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
@@ -50,7 +49,7 @@ def _as_for_rome(preset: Preset) -> Preset:
 
 
 @dataclass(frozen=True)
-class Shared(prepared.Shared):
+class Shared(bases.Shared):
     """What all edits of one model share."""
 
     contexts: tuple[str, ...]
@@ -60,18 +59,18 @@ class Shared(prepared.Shared):
 
 @dataclass
 class Rome(Prepared[Shared]):
-    """Writes one key-value pair for each request."""
+    """Writes one key-value pair for each request.
+
+    ``steps`` to ``stop`` are the search's: see `value_search.Settings`.
+    """
 
     layer: Natural = FROM_PRESET
     steps: Count = FROM_PRESET
-    """Forward passes of the value search; at most ``steps - 1`` Adam steps."""
     lr: Positive = 0.5
     weight_decay: NotNegative = FROM_PRESET
     clamp: Positive = FROM_PRESET
-    """Largest norm of the value's change, in norms of the unedited value."""
     kl_factor: NotNegative = 0.0625
     stop: NotNegative = 5e-2
-    """The search ends before a step once the loss is below this."""
     fact_token: FactToken = "subject_last"
     """The token whose key and value are written. subject_first_after_last is the one after the
     subject, or its last where the prompt ends with it; last is the prompt's."""
@@ -141,7 +140,7 @@ class Rome(Prepared[Shared]):
         if self.moment_layers:
             files = (self.moments,) if self.moments else ()
             without = "; or go without: --editor-args covariance=false"
-            moment = needed(model, self.layer, files, self.command, without)
+            (moment,) = covariance(model, [self.layer], files, self.command, without).values()
             solve, digests = moment.solver(), {"moments": moment.digest}
         contexts = checked(self.contexts) or sampled(
             model, self.context_lengths, self.context_count, self.seed
@@ -158,11 +157,12 @@ class Rome(Prepared[Shared]):
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return an edit for each batch; those of one request are searched together."""
         single = [i for i, batch in enumerate(batches) if len(batch) == 1]
-        found: dict[int, Edit] = {}
         contexts = len(self.ready(model).contexts)
-        for group in alike(model, [batches[i][0] for i in single], contexts, self.fact_token):
-            edits = self._edits(model, [batches[single[i]][0] for i in group])
-            found |= {single[i]: edit for i, edit in zip(group, edits, strict=True)}
+        made = in_groups(
+            alike(model, [batches[i][0] for i in single], contexts, self.fact_token),
+            lambda group: self._edits(model, [batches[single[i]][0] for i in group]),
+        )
+        found = dict(zip(single, made, strict=True))
         return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
 
     def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:

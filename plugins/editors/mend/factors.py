@@ -70,9 +70,13 @@ def changes(
     passes = [_run(model, matrices, group, losses) for group in _passes(model, parts)]
     edits: list[dict[str, Delta]] = [{} for _ in batches]
     for index, (matrix, own) in enumerate(zip(matrices, zip(*passes, strict=True), strict=True)):
-        factors = _by_edit(own)
-        sizes = factors.owners.bincount(minlength=len(batches)).tolist()
-        lefts, rights = network(index, factors.inputs, factors.gradients)
+        owners = torch.cat([factors.owners for factors in own])
+        order = owners.argsort(stable=True).to(model.device)
+        sizes = owners.bincount(minlength=len(batches)).tolist()
+        x, g = (
+            torch.cat(side)[order] for side in ([f.inputs for f in own], [f.gradients for f in own])
+        )
+        lefts, rights = network(index, x, g)
         for edit, left, right in zip(edits, lefts.split(sizes), rights.split(sizes), strict=True):
             edit |= matrix.low_rank(left.T, right)
     return edits, losses.tolist()
@@ -113,13 +117,3 @@ def _run(
         sides = (at_least_fp32(side[kept]).to(device) for side in (x, g))
         found.append(Factors(*sides, owners[rows]))
     return found
-
-
-def _by_edit(passes: Sequence[Factors]) -> Factors:
-    """Join the passes of one matrix, and put the tokens of each edit together."""
-    owners = torch.cat([factors.owners for factors in passes])
-    order = owners.argsort(stable=True)
-    inputs = torch.cat([factors.inputs for factors in passes])
-    gradients = torch.cat([factors.gradients for factors in passes])
-    at = order.to(inputs.device)
-    return Factors(inputs[at], gradients[at], owners[order])

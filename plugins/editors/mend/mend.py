@@ -24,14 +24,13 @@ from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count
 
-from .._search import prepared
-from .._search.prepared import Prepared
+from .._search import bases
+from .._search.bases import Batched, Prepared
 from .._search.texts import teacher_forced
 from ..in_context import lessons
 from ..sources import EASYEDIT, MEND, OURS
-from .authors import read_checkpoint
 from .factors import changes
-from .network import Made, Network, load, save
+from .network import Made, Network, load, read_checkpoint, save
 from .training import Settings, Training, told
 
 NETWORK = "mend"
@@ -44,13 +43,13 @@ def _preset(source: str, origin: Origin = "ported", **values: Any) -> Preset:
     return Preset({**published, "iterations": 1_000_000, "every": 5000, **values}, source, origin)
 
 
-def _easyedit(iterations: int = 100_000) -> Preset:
+def _easyedit(iterations: int) -> Preset:
     """Return the values for models of 7 to 8 billion parameters."""
     return _preset(EASYEDIT, iterations=iterations, every=1000)
 
 
 @dataclass(frozen=True)
-class Shared(prepared.Shared):
+class Shared(bases.Shared):
     """What all edits of one model share."""
 
     matrices: Sequence[Projection]
@@ -58,7 +57,7 @@ class Shared(prepared.Shared):
 
 
 @dataclass
-class Mend(Settings, Prepared[Shared]):
+class Mend(Settings, Batched, Prepared[Shared]):
     """Changes the MLP matrices of the last blocks as a trained network says.
 
     The fields of the training, `Settings` and ``start``, are for ``prepare`` alone.
@@ -79,11 +78,8 @@ class Mend(Settings, Prepared[Shared]):
         ),
         "gpt2-xl": _preset(MEND, "paper"),
         "gpt-j-6b": _preset(MEND, "paper"),
-        "llama-2-7b": _easyedit(),
-        "llama-3-8b": _easyedit(),
-        "mistral-7b": _easyedit(),
-        "qwen2-7b": _easyedit(20_000),
-        "qwen2.5-7b": _easyedit(20_000),
+        **dict.fromkeys(("llama-2-7b", "llama-3-8b", "mistral-7b"), _easyedit(100_000)),
+        **dict.fromkeys(("qwen2-7b", "qwen2.5-7b"), _easyedit(20_000)),
     }
     needs: ClassVar[str] = "a network trained for the model, which prepare makes of example edits"
     citation: ClassVar[str] = "Mitchell et al. (2022), Fast Model Editing at Scale"
@@ -102,12 +98,12 @@ class Mend(Settings, Prepared[Shared]):
         A model that brings its own gets another one only if the data are named.
         """
         own = model.source.data.get(NETWORK)
-        if making.imported:
-            self._import(model, making)
-        elif own and not making.data:
+        if own and not (making.data or making.imported):
             making.report(f"network  {own} comes with the model")
-        else:
-            self._train(model, making)
+            return True
+        path = (self._import if making.imported else self._train)(model, making)
+        if own:
+            making.report(f"use it   --editor-args network={path}")
         return True
 
     def find(self, model: Model) -> Shared:
@@ -117,17 +113,14 @@ class Mend(Settings, Prepared[Shared]):
         """
         matrices, path = self._matrices(model), self._file(model)
         network, made = load(path, matrices, model.digest)
-        network.to(model.device, _precision(model)).requires_grad_(False)
+        network.to(model.device, torch.promote_types(model.dtype, torch.float32)).requires_grad_(
+            False
+        )
         digests, found = {"network": sha256_of(path)}, {"network": asdict(made)}
         return Shared(digests, found, matrices, network)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the change for all requests, from the gradient of their mean token's loss."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
-        """Return the edit that each batch has alone; what they share is the passes."""
+        """Return the change for each batch, from the gradient of its mean token's loss."""
         if not batches:
             return []
         shared = self.ready(model)
@@ -162,7 +155,7 @@ class Mend(Settings, Prepared[Shared]):
             )
         return files[0]
 
-    def _train(self, model: Model, making: Making) -> None:
+    def _train(self, model: Model, making: Making) -> Path:
         """Train a network on the lessons, going on where an earlier command was interrupted."""
         source = lessons.find(making.data, model.source)
         settings = {field.name: getattr(self, field.name) for field in fields(Settings)}
@@ -173,12 +166,11 @@ class Mend(Settings, Prepared[Shared]):
         path = making.folder / f"mend-{key}.safetensors"
         if path.exists():
             making.report(f"network  {path} is there")
-            _advise(model, path, making)
-            return
+            return path
         matrices = self._matrices(model)
         shapes = [matrix.shape for matrix in matrices]
         network = Network(shapes, self.rank, lr=self.start, seed=self.seed)
-        network.to(model.device, _precision(model))
+        network.to(model.device, torch.promote_types(model.dtype, torch.float32))
         training = Training(model, matrices, network, lessons.read(source), self)
         checkpoint = path.with_suffix(".checkpoint")
         best = training.run(checkpoint, report=making.report, advance=making.advance)
@@ -186,11 +178,11 @@ class Mend(Settings, Prepared[Shared]):
         told_of = replace(made, training={**settings, "start": self.start, "best": last})
         save(best.tensors, told_of, path)
         checkpoint.unlink()
-        _advise(model, path, making)
         when = f"best after {best.iteration:,} lessons: {told(best.figures)}"
         making.report(f"saved    {path}  ({when})")
+        return path
 
-    def _import(self, model: Model, making: Making) -> None:
+    def _import(self, model: Model, making: Making) -> Path:
         """Take over a network in the layout of the authors."""
         source = Path(making.imported)
         network, rank = read_checkpoint(source, self._matrices(model))
@@ -199,19 +191,8 @@ class Mend(Settings, Prepared[Shared]):
         path = making.folder / f"mend-imported-{digest[:12]}.safetensors"
         save(network.state_dict(), made, path)
         making.report(f"saved    {path}")
-        _advise(model, path, making)
+        return path
 
     def _made(self, model: Model, data: str, digest: str) -> Made:
         names = tuple(matrix.name for matrix in self._matrices(model))
         return Made(model.digest, names, self.rank, data, digest)
-
-
-def _advise(model: Model, path: Path, making: Making) -> None:
-    """Say how to use a network although the model brings one along."""
-    if NETWORK in model.source.data:
-        making.report(f"use it   --editor-args network={path}")
-
-
-def _precision(model: Model) -> torch.dtype:
-    """Return what the network computes in: fp32, whatever the model's weights are, or more."""
-    return torch.promote_types(model.dtype, torch.float32)

@@ -11,7 +11,6 @@ gradient.
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,7 +222,7 @@ class Training:
             self.network.load_state_dict(state["network"])
             self._adam.load_state_dict(state["adam"])
             self.iteration, self.best = state["iteration"], Best(**state["best"])
-        except (OSError, RuntimeError, pickle.UnpicklingError, LookupError, TypeError) as error:
+        except Exception as error:  # as many kinds as there are ways for a file to be damaged
             raise DataError(f"{path} is no checkpoint: {error!r}", "delete it") from None
 
 

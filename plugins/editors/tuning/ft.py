@@ -4,9 +4,6 @@ Follows the baselines of ROME's and MEMIT's code: Adam on weight and bias, and a
 scored at the last prompt position, without teacher forcing. ``position=teacher`` scores each
 token after the ones before it. Source: Zhu et al. (2020); Meng et al. (2022), appendix E.1.
 
-EasyEdit has both, as ``prompt_last``, which all its files choose, and ``target_new``, and calls the
-first FT-L even without a box and the second FT-M. Here FT-L is what has a box.
-
 Many cases share forward passes, each with a change and an Adam of its own. A pass runs only what
 lies above the projection: its keys are the clean ones, and the change reaches its outputs. Autograd
 gives the gradient of the outputs; a case's weight gets the product with its keys. The change is
@@ -24,13 +21,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Delta, Dense, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
+from .._search.bases import Batched, in_groups
 from .._search.suffix import SuffixForward
 from .._search.texts import Targets, Text, grouped, teacher_forced
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
@@ -46,7 +44,7 @@ def _as_mistral(layer: int) -> Preset:
 
 
 @dataclass
-class FineTuning(Editor):
+class FineTuning(Batched):
     """Gradient descent on one projection until the targets are likely."""
 
     layer: Natural = FROM_PRESET
@@ -90,20 +88,14 @@ class FineTuning(Editor):
         """Raise `PluginError` if the layer has no projection."""
         model.architecture.projection(self.layer)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the dense change of the projection's weight and, if asked for, bias."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         texts = [[self._text(model, request) for request in batch] for batch in batches]
         size = state_bytes(model.architecture.projection(self.layer))
-        edits: dict[int, Edit] = {}
-        for group in grouped(texts, self.chunk, size):
-            made = self._descend(model, [texts[i] for i in group])
-            edits |= dict(zip(group, made, strict=True))
-        return [edits[i] for i in range(len(batches))]
+        return in_groups(
+            grouped(texts, self.chunk, size),
+            lambda group: self._descend(model, [texts[i] for i in group]),
+        )
 
     def _text(self, model: Model, request: Request) -> Text:
         if self.position == "teacher":
@@ -125,7 +117,8 @@ class FineTuning(Editor):
             for part in parts:
                 self._pass(part, live)
             for case in live:
-                case.close()
+                case.losses.append(case.total / case.count)
+                case.total = 0.0
             # A loss that is no number never gets below the threshold.
             live = [case for case in live if not case.losses[-1] < self.stop]
             if not live:
@@ -201,11 +194,6 @@ class Case:
         if (bound := self.editor.bound()) is not None:
             for change in self._changes.values():
                 change.clamp_(-bound, bound)
-
-    def close(self) -> None:
-        """End a pass over all chunks."""
-        self.losses.append(self.total / self.count)
-        self.total = 0.0
 
     def edit(self) -> Edit:
         """Return the change as it stands."""

@@ -1,10 +1,8 @@
 """LoRA: fine-tuning of low-rank adapters beside some linear maps of every block (Hu et al., 2021).
 
 Follows EasyEdit's editor: Adam for a fixed number of steps, the mean cross-entropy of the target's
-tokens after those before them. Two things differ: dropout is off once the edit is made (there it
-stays on, so that two passes of one edited model differ), and where its files say ``adalora`` this
-is plain LoRA. Those run at rank 12 whatever they say, without any adaptation of the rank;
-``rank=12`` comes closest.
+tokens after those before them. But dropout is off once the edit is made, and where its files say
+``adalora`` this is plain LoRA: those run at rank 12 whatever they say, and never adapt it.
 
 The adapters of n cases are one of rank n·r whose inner activations are masked: each row keeps the r
 of its own case, so the gradients of the others are exactly zero. What is random is drawn from
@@ -13,7 +11,6 @@ generators of its own, so that a case does not depend on those before it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, PluginError, Preset, Request
+from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request
 from edit_harness.edits import Delta, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import LINEAR, Architecture, Projection
@@ -31,24 +28,21 @@ from edit_harness.model.hooks import by_row, registered
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 
-from .._search.texts import GROUP_TEXTS, Targets, Text, grouped, teacher_forced
+from .._search.bases import Batched, in_groups
+from .._search.texts import GROUP_TEXTS, Targets, Text, grouped, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
 
 ATTENTION = ("q_proj", "v_proj")
 
 
 def _preset(
-    targets: tuple[str, ...],
-    steps: int,
-    source: str = EASYEDIT,
-    origin: Origin = "ported",
-    lr: float = 5e-3,
+    targets: tuple[str, ...], source: str = EASYEDIT, origin: Origin = "ported", **values: Any
 ) -> Preset:
-    return Preset({"targets": targets, "steps": steps, "lr": lr}, source, origin)
+    return Preset({"targets": targets, "lr": 5e-3, **values}, source, origin)
 
 
 @dataclass
-class Lora(Editor):
+class Lora(Batched):
     """Trains one adapter for each edit."""
 
     targets: tuple[str, ...] = FROM_PRESET
@@ -67,14 +61,14 @@ class Lora(Editor):
     """Seed of each edit's first A and of its dropout, beside its requests."""
 
     presets: ClassVar = {
-        "pocket": _preset(ATTENTION, 30, OURS, "tuned", lr=5e-4),
-        "gpt2-xl": _preset(("c_attn",), 30),
-        "gpt-j-6b": _preset(("fc_in", "fc_out"), 50),
-        "llama-2-7b": _preset(ATTENTION, 70),
-        "llama-3-8b": _preset(ATTENTION, 70),
-        "mistral-7b": _preset(ATTENTION, 60, "as Qwen2.5", "guessed"),
-        "qwen2-7b": _preset(ATTENTION, 60, "as Qwen2.5", "guessed"),
-        "qwen2.5-7b": _preset(ATTENTION, 60),
+        "pocket": _preset(ATTENTION, OURS, "tuned", steps=30, lr=5e-4),
+        "gpt2-xl": _preset(("c_attn",), steps=30),
+        "gpt-j-6b": _preset(("fc_in", "fc_out"), steps=50),
+        "llama-2-7b": _preset(ATTENTION, steps=70),
+        "llama-3-8b": _preset(ATTENTION, steps=70),
+        "mistral-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
+        "qwen2-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
+        "qwen2.5-7b": _preset(ATTENTION, steps=60),
     }
     needs: ClassVar[str] = "a prompt and a target, no subject"
     citation: ClassVar[str] = "Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models"
@@ -89,7 +83,7 @@ class Lora(Editor):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return the attention's query and value maps, whatever their names, as for Qwen2.5."""
-        return _preset((), 60, "query and value maps, the rest as for Qwen2.5", "guessed")
+        return _preset((), "query and value maps, the rest as for Qwen2.5", "guessed", steps=60)
 
     def check(self, model: Model) -> None:
         """Raise `PluginError` without a map to adapt."""
@@ -99,33 +93,27 @@ class Lora(Editor):
         """Find the maps, if the field has no names."""
         self._found = () if self.targets else query_and_value(model.architecture)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the low-rank changes of the maps that one adapter makes."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         targets = self._targets(model)
         texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
-        edits: dict[int, Edit] = {}
-        for group in grouped(texts, GROUP_TEXTS, state_bytes(targets, self.rank)):
-            made = self._train(model, targets, [batches[i] for i in group])
-            edits |= dict(zip(group, made, strict=True))
-        return [edits[i] for i in range(len(batches))]
+        return in_groups(
+            grouped(texts, GROUP_TEXTS, state_bytes(targets, self.rank)),
+            lambda group: self._train(model, targets, [batches[i] for i in group]),
+        )
 
     def _targets(self, model: Model) -> list[Projection]:
         """Return the maps of all blocks. Raises `PluginError` for a name that none ends in."""
         ends = self.targets or query_and_value(model.architecture)
         maps = linear_maps(model.architecture)
-        for end in ends:
-            if not any(_is(each.name, end) for each in maps):
-                known = dict.fromkeys(each.name.rpartition(".")[2] for each in maps)
-                raise PluginError(
-                    f"no linear map of the model's blocks is named {end!r}",
-                    f"choose targets among: {', '.join(known)}",
-                )
-        return [each for each in maps if any(_is(each.name, end) for end in ends)]
+        found = [[m for m in maps if f".{m.name}".endswith(f".{end}")] for end in ends]
+        if not all(found):
+            known = dict.fromkeys(each.name.rpartition(".")[2] for each in maps)
+            raise PluginError(
+                f"no linear map of the model's blocks is named {ends[found.index([])]!r}",
+                f"choose targets among: {', '.join(known)}",
+            )
+        return [each for each in maps if any(each in those for those in found)]
 
     def _train(
         self, model: Model, targets: Sequence[Projection], batches: Sequence[Sequence[Request]]
@@ -231,7 +219,8 @@ class Part:
 class Adapters:
     """The adapters ``(α/r) B A x`` of all cases beside each of the maps (equation 3).
 
-    A case's first A is drawn from its seed; B is zero.
+    A case's first A is drawn from its seed; B is zero. ``parameters`` has A, cases times rank by
+    inputs, and B, outputs by cases times rank, of all maps.
     """
 
     def __init__(self, given: Lora, targets: Sequence[Projection], seeds: Sequence[int]) -> None:
@@ -243,38 +232,26 @@ class Adapters:
             first = torch.cat([case[target.name] for case in firsts]).to(target.device, precision)
             second = first.new_zeros(target.shape[1], len(first))
             self._factors.append((nn.Parameter(first), nn.Parameter(second)))
-
-    @property
-    def parameters(self) -> list[nn.Parameter]:
-        """A, cases times rank by inputs, and B, outputs by cases times rank, of all maps."""
-        return [factor for factors in self._factors for factor in factors]
+        self.parameters = [factor for factors in self._factors for factor in factors]
 
     @contextmanager
     def beside(self, part: Part) -> Iterator[None]:
         """Give each row of the coming pass the adapters of its case, behind masks of its own."""
-        own = torch.zeros(len(part.rows), 1, self._cases, self._given.rank)
-        own[range(len(part.rows)), 0, [row.case for row in part.rows]] = 1
+        given, rows = self._given, part.rows
+        own = torch.zeros(len(rows), 1, self._cases, given.rank)
+        own[range(len(rows)), 0, [row.case for row in rows]] = 1
+        masks = own.flatten(2)
+
+        def added(first: Tensor, second: Tensor, _: Any, args: Any, output: Tensor) -> Tensor:
+            inner = nn.functional.linear(part.dropped(args[0].to(first), given.dropout), first)
+            mine = (by_row(inner, len(rows)) * masks.to(inner)).view_as(inner)
+            change = nn.functional.linear(mine, second) * (given.alpha / given.rank)
+            return (output + change).to(output.dtype)
+
         with ExitStack() as stack:
             for target, factors in zip(self._targets, self._factors, strict=True):
-                hook = partial(self._added, part, own.flatten(2), factors)
-                stack.enter_context(registered(target.module, hook))
+                stack.enter_context(registered(target.module, partial(added, *factors)))
             yield
-
-    def _added(
-        self,
-        part: Part,
-        masks: Tensor,
-        factors: tuple[Tensor, Tensor],
-        _: nn.Module,
-        args: tuple[Tensor, ...],
-        output: Tensor,
-    ) -> Tensor:
-        first, second = factors
-        inputs = part.dropped(args[0].to(first), self._given.dropout)
-        inner = nn.functional.linear(inputs, first)
-        mine = (by_row(inner, len(part.rows)) * masks.to(inner)).view_as(inner)
-        added = nn.functional.linear(mine, second) * (self._given.alpha / self._given.rank)
-        return (output + added).to(output.dtype)
 
     def change(self, case: int) -> dict[str, Delta]:
         """Return what a case's adapters add to the weights: (α/r) B A, of low rank."""
@@ -295,16 +272,6 @@ def first_factors(targets: Sequence[Projection], rank: int, seed: int) -> dict[s
         name: (2 * torch.rand(rank, width, generator=noise) - 1) / width**0.5
         for name, width in widths.items()
     }
-
-
-def seeded(*parts: object) -> int:
-    """Return a seed that depends on all that is given, and on nothing else."""
-    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
-    return int.from_bytes(digest[:7], "big")
-
-
-def _is(name: str, end: str) -> bool:
-    return f".{name}".endswith(f".{end}")
 
 
 def linear_maps(architecture: Architecture) -> list[Projection]:

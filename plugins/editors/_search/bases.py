@@ -1,14 +1,34 @@
-"""Editors whose edits of one model share something that `prepare` finds once."""
+"""What editors are built on: many edits found together, and what the edits of one model share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from edit_harness import Editor
+from edit_harness import Editor, Request
+from edit_harness.edits import Edit
 from edit_harness.model.model import Model
+
+T = TypeVar("T")
+
+
+def in_groups(groups: Iterable[list[int]], find: Callable[[list[int]], Iterable[T]]) -> list[T]:
+    """Return what ``find`` finds for each index, asked group by group."""
+    found: dict[int, T] = {}
+    for group in groups:
+        found |= zip(group, find(group), strict=True)
+    return [found[i] for i in sorted(found)]
+
+
+class Batched(Editor):
+    """Finds many edits together, by its own `edit_each`; one is found as many are."""
+
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return one edit that writes all requests."""
+        (edit,) = self.edit_each(model, [requests])
+        return edit
 
 
 @dataclass(frozen=True)
@@ -21,17 +41,17 @@ class Shared:
     """What readers of a run want to see of it."""
 
 
-T = TypeVar("T", bound=Shared)
+S = TypeVar("S", bound=Shared)
 
 
-class Prepared(Editor, Generic[T]):
+class Prepared(Editor, Generic[S]):
     """Finds what edits share before the first edit, and again for another model."""
 
     _model: Model | None = None
-    _shared: T | None = None
+    _shared: S | None = None
 
     @abstractmethod
-    def find(self, model: Model) -> T:
+    def find(self, model: Model) -> S:
         """Return what all edits of the model share. Raises `DataError` for what is not there."""
 
     @property
@@ -48,7 +68,7 @@ class Prepared(Editor, Generic[T]):
         """Find what edits share. Raises `DataError` that says how to make what is not there."""
         self._shared, self._model = self.find(model), model
 
-    def ready(self, model: Model) -> T:
+    def ready(self, model: Model) -> S:
         """Return what all edits of the model share."""
         if self._shared is None or self._model is not model:
             self.prepare(model)
