@@ -31,11 +31,10 @@ from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
 from edit_harness_plugins.editors.locate.emmet import Emmet
 from edit_harness_plugins.editors.locate.memit import Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
-from edit_harness_plugins.editors.locate.r_rome import RRome
-from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.mend import mend_network
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.mend.mend import Mend
-from edit_harness_plugins.editors.mend.mend_network import Made, Network
+from edit_harness_plugins.editors.mend.network import Made, Network
+from edit_harness_plugins.editors.mend.network import save as save_network
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
 
@@ -85,7 +84,7 @@ def statistics(model, folder):
     matrices = [m for layer in (1, 2) for m in model.architecture.mlp(layer)]
     network = Network([m.shape for m in matrices], 4, lr=1e-2)
     made = Made(model.digest, tuple(m.name for m in matrices), 4, "a test", "")
-    mend_network.save(network.state_dict(), made, folder / "network.safetensors")
+    save_network(network.state_dict(), made, folder / "network.safetensors")
 
 
 def editor_for(name, model, folder):
@@ -123,8 +122,6 @@ def on_one(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", EDITORS)
 def test_editors_do_the_same_wherever_a_model_is(on_one, name, tmp_path):
-    if name == "lora":
-        pytest.importorskip("peft")
     family, folder = on_one
     model = tiny(family)
     expected = made_by(editor_for(name, model, folder), model)

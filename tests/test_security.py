@@ -35,13 +35,6 @@ ALLOWED = {
         '            exec(compile(self.path.read_bytes(), str(self.path), "exec"), vars(module))  # noqa: S102':
             "runs the file of a plugin that the user named",
     },
-    "plugins/editors/mend/mend_checkpoint.py": {
-        "archives also pickle configuration objects: inert stand-ins take their place. This was tried on":
-            "says why the file is read with weights_only",
-        "import pickle": "for the error that is raised by what is refused",
-        "    except (OSError, RuntimeError, ValueError, pickle.UnpicklingError, KeyError, TypeError,":
-            "the error that is raised by what is refused",
-    },
 }  # fmt: skip
 """Lines that have it all the same, and why they may."""
 

@@ -9,7 +9,7 @@ from edit_harness import Choose, Generate, NextToken
 from edit_harness.edits import Edit, Rows
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.grace.codebook import Codebook, nearest
-from edit_harness_plugins.editors.locate.output_search import inputs_at
+from edit_harness_plugins.editors.grace.grace import inputs_at
 
 FAMILIES = ["gpt2", "llama", "gptj", "opt"]
 PROMPTS = ["Ada", "Ada lives", "Ada lives in", "The mother tongue of Danielle is", "It rains. Ada lives in"]  # fmt: skip

@@ -14,7 +14,7 @@ from edit_harness.model.model import Model
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, collect, save
 from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
-from edit_harness_plugins.editors.locate import contexts
+from edit_harness_plugins.editors.locate import value_search as contexts
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.locate.value_search import Settings, search
 from edit_harness_plugins.editors.none import Unedited
@@ -562,8 +562,3 @@ def test_a_moment_of_a_singular_matrix_is_refused(tmp_path):
 def test_contexts_without_a_place_for_the_prompt_are_refused(given):
     with pytest.raises(UsageError, match=r"needs one place \{\} for the prompt"):
         rome(contexts=given).prepare(tiny_model())
-
-
-def test_contexts_longer_than_the_model_are_refused():
-    with pytest.raises(UsageError, match="contexts of 600 tokens are longer than the model's 512"):
-        rome(contexts=(), context_lengths=(5, 600), context_count=1).prepare(tiny_model())

@@ -10,8 +10,7 @@ from edit_harness.model.hooks import recording
 from edit_harness.model.tokens import FactToken
 from edit_harness.registry.settings import build
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.locate.r_rome import RRome
-from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.locate.value_search import Settings, alike, search
 
 TOKENS = get_args(FactToken)
@@ -114,7 +113,7 @@ def naive(model, request, token, settings):
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r.prompt)
 def test_the_search_finds_what_a_naive_one_does(token, request_):
     model = tiny_model(dtype=torch.float64)
-    given = Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, token=token, **FIELDS)
+    given = Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, fact_token=token, **FIELDS)
     (found,) = search(model, 0, [request_], CONTEXTS, given)
     delta, loss = naive(model, request_, token, given)
     torch.testing.assert_close(found.delta, delta, rtol=1e-6, atol=1e-8)
@@ -145,7 +144,7 @@ def test_the_pair_is_written_at_the_token(kind, token):
         0,
         [request],
         CONTEXTS,
-        Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, token=token, **FIELDS),
+        Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, fact_token=token, **FIELDS),
     )
     outputs = []
     for context in CONTEXTS:

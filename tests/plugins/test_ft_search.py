@@ -15,7 +15,8 @@ from edit_harness import Choose, Request
 from edit_harness.edits import Dense, Edit
 from edit_harness.model.weights import marks
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.tuning import tuning
+from edit_harness_plugins.editors._search import texts as shared
+from edit_harness_plugins.editors.tuning import ft
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 
 REQUESTS = [
@@ -47,10 +48,10 @@ NAMES = ["ft-decay", "ft-teacher", "ft-l-teacher-decay", "ft-l"]
 @pytest.fixture(autouse=True)
 def passes(monkeypatch):
     """Let texts of all lengths share passes, and return the passes, as their numbers of rows."""
-    seen, outputs = [], tuning.Part.change
-    monkeypatch.setattr(tuning, "SPREAD", math.inf)
+    seen, outputs = [], ft.Part.change
+    monkeypatch.setattr(shared, "SPREAD", math.inf)
     monkeypatch.setattr(
-        tuning.Part, "change", lambda part: seen.append(part.rows[-1].stop) or outputs(part)
+        ft.Part, "change", lambda part: seen.append(part.rows[-1].stop) or outputs(part)
     )
     return seen
 
@@ -252,10 +253,10 @@ def test_every_case_stays_in_its_own_box_and_reaches_its_walls(family):
 def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
     model, editor = tiny_model(dtype=torch.float64), tuner()
     together = editor.edit_each(model, ALONE)
-    size = tuning.state_bytes(model.architecture.projection(0))
+    size = ft.state_bytes(model.architecture.projection(0))
     assert size == 3 * 32 * 128 * 8
     for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
-        monkeypatch.setattr(tuning, "GROUP_BYTES", bound)
+        monkeypatch.setattr(shared, "GROUP_BYTES", bound)
         passes.clear()
         apart = editor.edit_each(model, ALONE)
         assert passes == [rows] * (editor.steps * 4 // rows)
@@ -272,7 +273,7 @@ def test_a_pass_has_so_many_texts_unless_a_chunk_has_more(monkeypatch, passes, l
     together = editor.edit_each(model, MIXED)
     assert passes == ([9] if chunk == 64 else [7, 2])
     passes.clear()
-    monkeypatch.setattr(tuning, "GROUP_TEXTS", limit)
+    monkeypatch.setattr(shared, "GROUP_TEXTS", limit)
     for one, other in zip(together, editor.edit_each(model, MIXED), strict=True):
         same_deltas(one, other)
     assert passes == rows
@@ -283,8 +284,8 @@ def test_texts_of_unlike_lengths_do_not_share_passes(monkeypatch):
     texts = [[editor._text(model, request)] for request in REQUESTS * 2]
     lengths = [len(text.ids) for (text,) in texts]
     for spread in (1.0, 1.5):
-        monkeypatch.setattr(tuning, "SPREAD", spread)
-        groups = list(tuning.grouped(texts, 64, 1))
+        monkeypatch.setattr(shared, "SPREAD", spread)
+        groups = list(shared.grouped(texts, 64, 1))
         assert sorted(i for group in groups for i in group) == list(range(8))
         assert 1 < len(groups) < 8
         for group in groups:

@@ -22,15 +22,14 @@ from edit_harness.loading.load import load
 from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, save
 from edit_harness_plugins.editors.grace import grace as grace_module
 from edit_harness_plugins.editors.grace.codebook import nearest
-from edit_harness_plugins.editors.grace.grace import Grace
+from edit_harness_plugins.editors.grace.grace import Grace, inputs_at, search
 from edit_harness_plugins.editors.locate import rome as rome_module
 from edit_harness_plugins.editors.locate.memit import Memit
-from edit_harness_plugins.editors.locate.output_search import inputs_at, search
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.mend.mend import Mend
-from edit_harness_plugins.editors.tuning import adapters
+from edit_harness_plugins.editors.tuning import ft, lora
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
-from edit_harness_plugins.editors.tuning.lora import Lora, Part
+from edit_harness_plugins.editors.tuning.lora import Lora
 from edit_harness_plugins.metrics.tokens import TokenAccuracy
 from edit_harness_plugins.tasks.zsre import ZsRE
 
@@ -300,14 +299,14 @@ def test_fine_tuning(golden, kind, monkeypatch):
     box = {"epsilon": h["norm_constraint"]} if kind == "ft_l" else {}
     editor = TUNERS[kind](layer=h["layers"][0], steps=h["num_steps"], lr=h["lr"], bias=True, **box)
     losses = []
-    loss_of = FineTuning._loss
+    loss_of = ft.Part.losses
 
-    def noting(self, *args):
-        loss = loss_of(self, *args)
+    def noting(*args):
+        loss = loss_of(*args)
         losses.append(loss.item())
         return loss
 
-    monkeypatch.setattr(FineTuning, "_loss", noting)
+    monkeypatch.setattr(ft.Part, "losses", noting)
     for request, record, theirs in results:
         losses.clear()
         edit = editor.edit(golden.model, [request])
@@ -404,7 +403,7 @@ def test_lora(golden, monkeypatch):
     def firsts(targets, *_):
         return {t.name: given[f"lora_A.{i}"] for i, t in enumerate(targets)}
 
-    monkeypatch.setattr(adapters, "first_factors", firsts)
+    monkeypatch.setattr(lora, "first_factors", firsts)
     editor = Lora(
         targets=tuple(h["target_modules"]),
         steps=h["num_steps"],
@@ -415,8 +414,8 @@ def test_lora(golden, monkeypatch):
         weight_decay=h["weight_decay"],
     )
     losses = []
-    losses_of = Part.losses
-    monkeypatch.setattr(Part, "losses", lambda *a: losses.append(losses_of(*a)) or losses[-1])
+    losses_of = lora.Part.losses
+    monkeypatch.setattr(lora.Part, "losses", lambda *a: losses.append(losses_of(*a)) or losses[-1])
     for request, record, theirs in results:
         losses.clear()
         edit = editor.edit(golden.model, [request])

@@ -8,7 +8,7 @@ from edit_harness.edits import Dense, Edit
 from edit_harness.model.hooks import registered
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors.grace.codebook_growth import PADDING, Book
+from edit_harness_plugins.editors.grace.codebook import PADDING, Book
 from edit_harness_plugins.editors.grace.grace import Grace
 
 REQUESTS = [

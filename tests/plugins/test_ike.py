@@ -236,9 +236,9 @@ def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, monkeypat
 def test_without_the_package_the_error_says_how_to_get_it(data, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
-        Ike(retriever="minilm", data=str(data)).check(model)
+        ready(data, model, retriever="minilm")
     assert "edit-harness[ike]" in caught.value.remedy
-    Ike(data=str(data)).check(model)
+    ready(data, model)
 
 
 def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, monkeypatch):
@@ -311,4 +311,4 @@ def test_another_model_is_prepared_for_anew(data):
     first, second = tiny_model(), tiny_model("llama")
     editor = ready(data, first)
     editor.edit(second, [ADA])
-    assert editor._shared.model is second
+    assert editor._model is second

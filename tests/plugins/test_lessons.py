@@ -45,7 +45,7 @@ def test_edits_without_a_new_object_are_left_out(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is no JSON"), ("[]", "is no list of records"), ('[{"src": "a"}]', "record 0 is in the layout"),
+    [("{", "not JSON"), ("[]", "is no list of records"), ('[{"src": "a"}]', "record 0 is in the layout"),
      ('[{"a": 1}]', "neither zsRE nor CounterFact"), ('[3]', "record 0")],
 )  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path, text, message):

@@ -4,7 +4,6 @@ Adam's first steps are little but signs, so where a gradient is nearly zero roun
 whole step. Factors are therefore compared in float64; in fp32, answers under the edits are.
 """
 
-import builtins
 import copy
 import math
 
@@ -17,15 +16,19 @@ from edit_harness.edits import Edit, LowRank
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import left_alone
-from edit_harness_plugins.editors.tuning import adapters, lora, tuning
-from edit_harness_plugins.editors.tuning.adapters import (
+from edit_harness_plugins.editors._search import texts
+from edit_harness_plugins.editors._search.texts import Text
+from edit_harness_plugins.editors.tuning import lora
+from edit_harness_plugins.editors.tuning.lora import (
     Adapters,
-    Dropout,
+    Lora,
+    Part,
     Row,
     first_factors,
+    linear_maps,
+    query_and_value,
     seeded,
 )
-from edit_harness_plugins.editors.tuning.lora import Lora, linear_maps, query_and_value
 
 REQUESTS = [
     Request("{} lives in", "Ada Lovelace", "Oslo"),
@@ -78,7 +81,7 @@ class TestLoraByGuess(EditorTests):
 def passes(monkeypatch):
     """Let texts of all lengths share passes, and return the passes, as their numbers of rows."""
     seen, run = [], Lora._pass
-    monkeypatch.setattr(tuning, "SPREAD", math.inf)
+    monkeypatch.setattr(texts, "SPREAD", math.inf)
 
     def counted(editor, model, inside, part):
         seen.append(len(part.rows))
@@ -146,7 +149,7 @@ def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
     blocks, inputs, outputs = 2, 32, 96
     assert size == 4 * blocks * 8 * (inputs + outputs) * 8
     for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
-        monkeypatch.setattr(tuning, "GROUP_BYTES", bound)
+        monkeypatch.setattr(texts, "GROUP_BYTES", bound)
         passes.clear()
         apart = editor.edit_each(model, ALONE)
         assert passes == [rows] * (2 * 4 // rows)
@@ -158,7 +161,7 @@ def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(mon
     model, editor = tiny_model(dtype=torch.float64), trainer()
     whole = editor.edit(model, REQUESTS)
     passes.clear()
-    for module in (lora, tuning):
+    for module in (lora, texts):
         monkeypatch.setattr(module, "GROUP_TEXTS", 3)
     same(editor.edit(model, REQUESTS), whole)
     assert passes == [3, 1] * editor.steps
@@ -167,13 +170,13 @@ def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(mon
 def test_a_case_that_ends_in_no_numbers_does_not_take_others_with_it(model, monkeypatch, passes):
     editor = trainer()
     alone = [editor.edit(model, batch) for batch in ALONE]
-    draw, broken = adapters.first_factors, seeded(editor.seed, REQUESTS[1].statement)
+    draw, broken = lora.first_factors, seeded(editor.seed, REQUESTS[1].statement)
 
     def drawn(targets, rank, seed):
         nothing = math.nan if seed == broken else 1.0
         return {name: nothing * first for name, first in draw(targets, rank, seed).items()}
 
-    monkeypatch.setattr(adapters, "first_factors", drawn)
+    monkeypatch.setattr(lora, "first_factors", drawn)
     passes.clear()
     together = editor.edit_each(model, ALONE)
     assert passes == [4] * editor.steps + [1] * 4 * editor.steps
@@ -285,19 +288,22 @@ def test_the_seed_matters_and_so_does_dropout(model):
 
 
 def test_dropout_hides_a_share_of_each_rows_tokens(model):
-    batch = model.batch([[1] * 40, [1] * 25])
-    rows = [Row(i, torch.Generator().manual_seed(i)) for i in range(2)]
-    seen = Dropout(0.25, batch, rows)(torch.ones(2, 40, 500))
+    def part(*lengths):
+        rows = []
+        for length in lengths:
+            noise = torch.Generator().manual_seed(length)
+            rows.append(Row(0, Text((1,) * length, (0,), (1,)), 1.0, noise))
+        return Part(model, rows, 1)
+
+    seen = part(40, 25).dropped(torch.ones(2, 40, 500), 0.25)
     assert seen.unique().tolist() == pytest.approx([0, 4 / 3])
     for i, length in enumerate((40, 25)):
         # Four standard deviations of the mean of 12,500 draws.
         assert (seen[i, :length] == 0).float().mean() == pytest.approx(0.25, abs=0.016)
         assert not seen[i, length:].any()
-    again = [Row(1, torch.Generator().manual_seed(1))]
-    alone = Dropout(0.25, model.batch([[1] * 25]), again)(torch.ones(1, 25, 500))
+    alone = part(25).dropped(torch.ones(1, 25, 500), 0.25)
     assert torch.equal(alone[0], seen[1, :25])
-    flat = [Row(i, torch.Generator().manual_seed(i)) for i in range(2)]
-    assert torch.equal(Dropout(0.25, batch, flat)(torch.ones(80, 500)), seen.flatten(0, 1))
+    assert torch.equal(part(40, 25).dropped(torch.ones(80, 500), 0.25), seen.flatten(0, 1))
 
 
 def test_in_half_precision_the_factors_are_kept_in_single():
@@ -308,29 +314,20 @@ def test_in_half_precision_the_factors_are_kept_in_single():
             assert delta.dense().any()
 
 
-# The model is left as it was, also by what fails while adapters are put into it.
+# The model is left as it was, also by what fails while adapters are in it.
 
 
-@pytest.mark.parametrize("place", ["injection", "start", "step"])
-def test_whatever_fails_leaves_nothing_behind(model, monkeypatch, place):
-    import peft
-
-    trainer().edit(model, ALONE[0])
-    inject = peft.inject_adapter_in_model
-
+@pytest.mark.parametrize(
+    "where", [(Adapters, "__init__"), (Part, "losses"), (torch.optim.Adam, "step")]
+)
+def test_whatever_fails_leaves_nothing_behind(model, monkeypatch, where):
     def broken(*args, **kwargs):
-        if place == "injection":
-            inject(*args, **kwargs)
         raise KeyboardInterrupt
 
-    where = {
-        "injection": (peft, "inject_adapter_in_model"),
-        "start": (Adapters, "__init__"),
-        "step": (torch.optim.Adam, "step"),
-    }
+    trainer().edit(model, ALONE[0])
     attributes = set(vars(model.module))
     with left_alone(model), monkeypatch.context() as patch:
-        patch.setattr(*where[place], broken)
+        patch.setattr(*where, broken)
         with pytest.raises(KeyboardInterrupt):
             trainer().edit(model, ALONE[0])
     assert set(vars(model.module)) == attributes
@@ -360,20 +357,6 @@ def test_a_name_may_say_which_block(model):
         trainer(("c_attn", "proj")).check(model)
     assert "c_attn, c_proj, c_fc" in caught.value.remedy
     assert len(linear_maps(model.architecture)) == 2 * 4
-
-
-def test_without_peft_the_error_says_how_to_get_it(model, monkeypatch):
-    load = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name == "peft":
-            raise ImportError(name)
-        return load(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(PluginError, match="needs the package peft") as caught:
-        trainer().check(model)
-    assert caught.value.remedy == "pip install 'edit-harness[lora]'"
 
 
 def test_no_step_is_an_error(model):

@@ -15,9 +15,8 @@ from edit_harness.cli import main
 from edit_harness.interfaces import Making
 from edit_harness.registry.settings import FAMILIES, configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
-from edit_harness_plugins.editors.mend import mend_network
 from edit_harness_plugins.editors.mend.mend import Mend
-from edit_harness_plugins.editors.mend.mend_network import Layer, Made, Network, Statistics
+from edit_harness_plugins.editors.mend.network import Layer, Made, Network, Statistics, save
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),
@@ -66,7 +65,7 @@ def ready(model, network, path, blocks=2):
     """Return an editor with this network."""
     names = tuple(m.name for m in matrices_of(model, blocks))
     rank = len(next(t for n, t in network.state_dict().items() if n.endswith("layers.0.v")))
-    mend_network.save(network.state_dict(), Made(model.digest, names, rank, "a test", ""), path)
+    save(network.state_dict(), Made(model.digest, names, rank, "a test", ""), path)
     editor = filled(model, blocks=blocks, network=str(path))
     editor.prepare(model)
     return editor
@@ -296,16 +295,6 @@ def test_a_file_that_is_no_network_is_refused(content, model, tmp_path):
     path = tmp_path / "mend.safetensors"
     path.write_bytes(content)
     with pytest.raises(DataError, match="is no network of mend"):
-        filled(model, network=str(path)).prepare(model)
-
-
-def test_tensors_that_do_not_fit_the_description_are_refused(model, tmp_path):
-    path = tmp_path / "mend.safetensors"
-    ready(model, stirred(model), path)
-    made = mend_network.load(path, {m.name: tuple(m.matrix.shape) for m in matrices_of(model)},
-                             model.digest).made  # fmt: skip
-    mend_network.save(fresh(model, rank=5).state_dict(), made, path)
-    with pytest.raises(DataError, match="does not fit its own description"):
         filled(model, network=str(path)).prepare(model)
 
 

@@ -20,13 +20,11 @@ from edit_harness.testing.fixtures import gain
 from edit_harness_plugins.editors._search.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
-from edit_harness_plugins.editors.locate.contexts import fill
 from edit_harness_plugins.editors.locate.emmet import Emmet
-from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.memit import STARTS, Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
-from edit_harness_plugins.editors.locate.r_rome import RRome
-from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.locate.spreading import STARTS
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
+from edit_harness_plugins.editors.locate.value_search import fill
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(30)]
@@ -349,10 +347,6 @@ def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
     assert editor.make(model, making)
     with pytest.raises(DataError, match=r"threshold 0\.06"):
         replace(editor, threshold=0.06).prepare(model)
-    for file in model.cache("editors").iterdir():
-        file.write_bytes(b"no tensors")
-    with pytest.raises(DataError, match="damaged"):
-        editor.prepare(model)
 
 
 def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypatch):
@@ -370,7 +364,7 @@ def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypa
     assert editor.provenance == stored
     file = next(model.cache("editors").glob("*-l1-*"))
     used = NullSpace.load(file).used
-    NullSpace(torch.linalg.qr(torch.randn(used.shape).double()).Q).save(file, {})
+    NullSpace(torch.linalg.qr(torch.randn(used.shape).double()).Q).save(file)
     editor.prepare(model)
     changed = {name for name, value in editor.provenance.items() if stored[name] != value}
     assert changed == {"null_space.1"}

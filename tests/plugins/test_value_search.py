@@ -12,7 +12,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors.locate import value_search
 from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.locate.value_search import EASED, Settings, Text, alike, search
+from edit_harness_plugins.editors.locate.value_search import EASED, Row, Settings, alike, search
 
 CONTEXTS = ("{}", "It rains. {}", "Ann plays the piano in Rome. {}")
 SETTINGS = Settings(steps=12, lr=0.5, weight_decay=0.5, clamp=4.0, kl_factor=0.0625, stop=5e-2)
@@ -127,11 +127,11 @@ def test_rome_edits_each_request_as_alone(model):
 
 def objective(model, accept):
     """Two requests of one context; the target of the first is the likeliest, of the second not."""
-    targets = [Text(owner, (1,), 0, (0,), (token,)) for owner, token in enumerate((2, 2))]
-    rows = value_search.Rows(tuple(targets), (0, 1), 1, model.device)
+    rows = [Row((1,), (0,), (2,), 0, owner) for owner in range(2)]
     given = replace(SETTINGS, kl_factor=1.0, accept=accept)
-    clean = torch.zeros(2, 5).log_softmax(-1)
-    return value_search.Objective(rows, torch.ones(2, 2), clean, given)
+    made = value_search.Objective(rows, torch.ones(2, 2), 1, given)
+    made._clean = torch.zeros(2, 5).log_softmax(-1)
+    return made
 
 
 def test_a_search_may_end_once_the_target_is_likeliest_and_the_drift_small(model):

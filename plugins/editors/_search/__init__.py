@@ -1,1 +1,1 @@
-"""What editors share that search for a value: passes over the ends of texts, the covariance of keys."""
+"""What editors share: requests as tokens, passes over the ends of texts, the covariance of keys."""

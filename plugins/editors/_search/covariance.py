@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -23,8 +23,9 @@ from torch import Tensor
 
 from edit_harness.errors import DataError
 from edit_harness.files import replacing, sha256_of
-from edit_harness.model.hooks import Places, recording
+from edit_harness.model.hooks import inputs_of
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import NOWHERE
 
 ROWS = 16
 """Texts of a forward pass: the sums do not depend on it but for rounding."""
@@ -72,6 +73,7 @@ class Covariance:
         )
 
 
+@torch.no_grad()
 def collect(
     model: Model,
     texts: Iterable[str],
@@ -89,70 +91,35 @@ def collect(
     many are done, and of how many. Raises `DataError` if there are no texts.
     """
     limit = min(max_length, model.tokens.limit or max_length)
+    modules = [model.architecture.projection(layer).module for layer in layers]
     sums = {layer: torch.zeros((), dtype=torch.float64) for layer in layers}
     digest, count = hashlib.sha256(), 0
-    for rows, read in _token_rows(model, texts, limit):
-        digest.update(read)
-        rows = _fitting(rows, max_tokens - count)
-        for layer, keys in _keys(model, rows, layers).items():
-            flat = keys.double()
+
+    def encoded() -> Iterator[tuple[int, ...]]:
+        for text in texts:
+            digest.update(text.encode() + b"\0")
+            ids = model.tokens.tokenizer(text, truncation=True, max_length=limit)["input_ids"]
+            if ids:
+                yield tuple(ids)
+
+    coming = encoded()
+    while count < max_tokens and (group := list(islice(coming, ROWS))):
+        rows = []
+        for ids in group:
+            if kept := ids[: max_tokens - count]:
+                rows.append(kept)
+                count += len(kept)
+        batch = model.batch(rows)
+        with inputs_of(modules, len(rows), only=True) as seen:
+            model.logits(batch, NOWHERE)
+        for layer, (keys,) in zip(layers, seen, strict=True):
+            flat = keys[batch.mask.bool().to(keys.device)].double()
             sums[layer] = sums[layer] + (flat.T @ flat).cpu()
-        added = sum(map(len, rows))
-        count += added
         advance(count, max_tokens)
-        if count >= max_tokens:
-            break
     if not count:
         raise DataError(f"the corpus {corpus} has no texts")
     made = Provenance(model.digest, corpus, digest.hexdigest(), count, limit)
     return {layer: Covariance((total / count).float(), made, "") for layer, total in sums.items()}
-
-
-def _token_rows(
-    model: Model, texts: Iterable[str], limit: int
-) -> Iterator[tuple[list[tuple[int, ...]], bytes]]:
-    """Yield groups of encoded texts with the bytes of the texts."""
-    rows: list[tuple[int, ...]] = []
-    read = b""
-    for text in texts:
-        ids = tuple(model.tokens.tokenizer(text, truncation=True, max_length=limit)["input_ids"])
-        read += text.encode() + b"\0"
-        if ids:
-            rows.append(ids)
-        if len(rows) == ROWS:
-            yield rows, read
-            rows, read = [], b""
-    if rows:
-        yield rows, read
-
-
-def _fitting(rows: Sequence[tuple[int, ...]], room: int) -> list[tuple[int, ...]]:
-    """Return the first rows, the last one cut, that together have at most ``room`` tokens."""
-    kept = []
-    for row in rows:
-        if room <= 0:
-            break
-        kept.append(row[:room])
-        room -= len(row)
-    return kept
-
-
-@torch.no_grad()
-def _keys(
-    model: Model, rows: Sequence[tuple[int, ...]], layers: Sequence[int]
-) -> dict[int, Tensor]:
-    """Return the keys of every token of the rows, tokens by width, for each layer."""
-    batch = model.batch(rows)
-    nowhere = Places(torch.tensor([0]), torch.tensor([0]))
-    with ExitStack() as stack:
-        seen = {
-            layer: stack.enter_context(
-                recording(model.architecture.projection(layer).module, len(rows))
-            )
-            for layer in layers
-        }
-        model.logits(batch, nowhere)
-    return {layer: s.inputs[batch.mask.bool().to(s.inputs.device)] for layer, s in seen.items()}
 
 
 def save(moments: Mapping[int, Covariance], path: Path) -> None:
@@ -186,43 +153,48 @@ def cache_name(moments: Mapping[int, Covariance]) -> str:
     return f"{name}-{made.corpus_digest[:12]}-{made.tokens}-{made.dtype}-l{layers}.safetensors"
 
 
-def find(model: Model, layer: int, file: str = "") -> Covariance | None:
-    """Return the moment of a layer: from a file, from what came with the model, from the cache.
+def find(model: Model, layer: int, *files: str) -> Covariance | None:
+    """Return the moment of a layer: from files, or what came with the model, or the cache.
 
-    None if there is no such statistic. Raises `DataError` if one is made for other weights, or
-    if the cache has several and ``file`` does not say which.
+    None if there is no such statistic. Raises `DataError` if one is made for other weights or
+    another layer, or if the cache has several and ``files`` do not say which.
     """
-    if file:
+    if files:
+        file = next((file for file in files if layer in layers_of(Path(file))), files[0])
         return load(Path(file), model, layer)
     places = [Path(model.source.moments)] if model.source.moments else []
     for place in (*places, folder(model)):
-        files = [f for f in sorted(place.glob("*.safetensors")) if layer in layers_of(f)]
-        if len(files) > 1:
-            names = " or ".join(str(f) for f in files)
+        known = [f for f in sorted(place.glob("*.safetensors")) if layer in layers_of(f)]
+        if len(known) > 1:
             raise DataError(
-                f"there are {len(files)} second moments of layer {layer}",
-                f"say which: --editor-args moments={names}",
+                f"there are {len(known)} second moments of layer {layer}",
+                f"say which: --editor-args moments={' or '.join(map(str, known))}",
             )
-        if files:
-            return load(files[0], model, layer)
+        if known:
+            return load(known[0], model, layer)
     return None
 
 
 def covariance(
-    model: Model, layers: Sequence[int], files: Sequence[str] = ()
+    model: Model,
+    layers: Sequence[int],
+    files: Sequence[str] = (),
+    editor: str = "NAME",
+    without: str = "",
 ) -> dict[int, Covariance]:
     """Return the covariance of the keys of each layer, as `find` does.
 
-    ``files`` say where to look for them. Raises `DataError` for a layer that has none.
+    ``files`` say where to look for them. Raises `DataError` for a layer that has none, with advice
+    to who asks, ``editor``; ``without`` says what else there is to do.
     """
     found: dict[int, Covariance] = {}
     for layer in layers:
-        file = next((file for file in files if layer in layers_of(Path(file))), "")
-        known = find(model, layer, file) if file or not files else None
+        known = find(model, layer, *files)
         if known is None:
+            name = model.source.path or "MODEL"
             raise DataError(
                 f"there is no second moment of layer {layer} for this model",
-                "compute it with edit-harness prepare, from a corpus",
+                f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
             )
         found[layer] = known
     return found

@@ -91,15 +91,9 @@ class SuffixForward:
         """Return what each changed module puts out at each text's start, texts by width."""
         first = [clean[:, 0] for clean in self._clean]
         return [
-            value if block else self._through(module, value)
+            value if block else through(self.model, module, value)
             for module, value, block in zip(self.changed, first, self._is_block, strict=True)
         ]
-
-    def _through(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        """Return a linear map's outputs, rows by width, in fp32 or more."""
-        dtype = next(module.parameters()).dtype
-        outputs = module(inputs.to(dtype)[:, None])[:, 0]
-        return at_least_fp32(outputs).to(self.model.device)
 
     def _ends(self, texts: Sequence[Beginning]) -> Batch:
         """Lay out the ends of the texts against what comes before them."""
@@ -139,6 +133,13 @@ class SuffixForward:
         real = self._real[:, : change.shape[1]]
         rows, offsets = real.nonzero(as_tuple=True)
         return Places(rows, self._first[rows] + offsets), change[real]
+
+
+def through(model: Model, module: nn.Module, inputs: Tensor) -> Tensor:
+    """Return a linear map's outputs, rows by width, in fp32 or more."""
+    dtype = next(module.parameters()).dtype
+    outputs = module(inputs.to(dtype)[:, None])[:, 0]
+    return at_least_fp32(outputs).to(model.device)
 
 
 def start_of(model: Model, layer: int, changed: Sequence[str]) -> Start | None:
@@ -193,20 +194,17 @@ def _memory(
 ) -> dict[int, tuple[Tensor, Tensor]]:
     """Return keys and values before each text's start by block, texts by heads by longest by width."""
     before = [text[:begin] for text, begin in zip(texts, starts, strict=True)]
+    begun = [text for text in dict.fromkeys(before) if text]
+    known = memory(base, begun, start) if begun else {}
     kept: dict[int, tuple[Tensor, Tensor]] = {}
-    if not any(before):
-        return kept
-    at: dict[Beginning, list[int]] = {}
-    for i, text in enumerate(before):
-        at.setdefault(text, []).append(i)
-    for text, blocks in memory(base, [text for text in at if text], start).items():
-        for block, sides in blocks.items():
+    for row, text in enumerate(before):
+        for block, sides in known.get(text, {}).items():
             if block not in kept:
                 heads, _, width = sides[0].shape
                 shape = len(texts), heads, max(starts), width
                 kept[block] = sides[0].new_zeros(shape), sides[1].new_zeros(shape)
             for whole, side in zip(kept[block], sides, strict=True):
-                whole[at[text], :, : len(text)] = side
+                whole[row, :, : len(text)] = side
     return kept
 
 

@@ -11,43 +11,37 @@ requests come first, then the rules that settle entries and radii, then one sear
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
+from edit_harness.model.hooks import at_least_fp32
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import CleanTexts
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
-from ..locate.output_search import Place, Settings, inputs_at, search
+from .._search.bases import Batched, in_groups
+from .._search.suffix import SuffixForward
+from .._search.texts import Targets, Text, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
-from ..tuning.tuning import Text, teacher_forced
-from .codebook_growth import Book
+from .codebook import Book
 
 HARTVIGSEN = "Thartvigsen/GRACE"
 
 
-def _preset(
-    layer: int,
-    source: str,
-    origin: Origin = "ported",
-    *,
-    steps: int = 50,
-    epsilon: float = 1.0,
-    module: str = "down",
-) -> Preset:
-    values = {"layer": layer, "module": module, "steps": steps, "epsilon": epsilon}
-    return Preset(values, source, origin)
+def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
+    llama = {"layer": layer, "module": "down", "steps": 50, "epsilon": 1.0}
+    return Preset({**llama, **values}, source, origin)
 
 
 @dataclass
-class Grace(Editor):
+class Grace(Batched):
     """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
 
     layer: Natural = FROM_PRESET
@@ -87,12 +81,7 @@ class Grace(Editor):
 
     def check(self, model: Model) -> None:
         """Raise `PluginError` if the layer has no such map."""
-        self._place(model)
-
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the codebook of all requests, taken in order."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
+        self._map(model)
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return a codebook for each batch; all values are searched together."""
@@ -111,9 +100,8 @@ class Grace(Editor):
         """Return where the search for a new entry's value begins, of the shape of the clean one."""
         if self.start == "warm":
             return clean
-        text = f"{self.seed} {request.statement}"
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7])
-        return torch.rand(len(clean), generator=torch.Generator().manual_seed(seed))
+        noise = torch.Generator().manual_seed(seeded(f"{self.seed} {request.statement}"))
+        return torch.rand(len(clean), generator=noise)
 
     def _grow(
         self, model: Model, previous: Sequence[Edit], batches: Sequence[Sequence[Request]]
@@ -121,12 +109,12 @@ class Grace(Editor):
         """Return each edit with its batch of requests taken in."""
         if not any(batches):
             return list(previous)
-        place = self._place(model)
+        module = self._map(model)
         texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
         prompts = [text.ids[: text.reads[0] + 1] for own in texts for text in own]
-        keys = inputs_at(model, place.module, prompts).split([len(own) for own in texts])
+        keys = inputs_at(model, module, prompts).split([len(own) for own in texts])
         books = [
-            Book(edit, place.module, own, self.epsilon, model.dtype)
+            Book(edit, module, own, self.epsilon, model.dtype)
             for edit, own in zip(previous, keys, strict=True)
         ]
         lessons = [
@@ -136,13 +124,13 @@ class Grace(Editor):
         ]
         while lessons:
             now, lessons = _firsts(lessons)
-            self._learn(model, place, now)
+            self._learn(model, module, now)
         return [
             book.edit(edit, self.steps) if batch else edit
             for book, edit, batch in zip(books, previous, batches, strict=True)
         ]
 
-    def _learn(self, model: Model, place: Place, lessons: Sequence[Lesson]) -> None:
+    def _learn(self, model: Model, module: str, lessons: Sequence[Lesson]) -> None:
         """Search the values of different entries together."""
 
         def start(i: int, clean: Tensor) -> Tensor:
@@ -152,16 +140,15 @@ class Grace(Editor):
             return known
 
         texts = [lesson.text for lesson in lessons]
-        found = search(model, place, texts, start, Settings(self.steps, self.lr))
+        found = search(model, self.layer, module, texts, start, self.steps, self.lr)
         for lesson, each in zip(lessons, found, strict=True):
             lesson.book.values[lesson.entry] = each.value
             lesson.book.losses.append(each.losses[-1])
 
-    def _place(self, model: Model) -> Place:
-        architecture, layer = model.architecture, self.layer
-        up = self.module == "up"
-        place = architecture.mlp(layer)[0] if up else architecture.projection(layer)
-        return Place(layer, place.name)
+    def _map(self, model: Model) -> str:
+        """Return the name of the map whose output is replaced."""
+        architecture, up = model.architecture, self.module == "up"
+        return (architecture.mlp(self.layer)[0] if up else architecture.projection(self.layer)).name
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +165,74 @@ class Lesson:
 
 def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
     """Return the first lesson of each entry, which can share a search, and the rest."""
-    seen: set[tuple[int, int]] = set()
-    now, later = list[Lesson](), list[Lesson]()
+    first: dict[tuple[int, int], Lesson] = {}
     for lesson in lessons:
-        entry = id(lesson.book), lesson.entry
-        (later if entry in seen else now).append(lesson)
-        seen.add(entry)
-    return now, later
+        first.setdefault((id(lesson.book), lesson.entry), lesson)
+    chosen = {id(lesson) for lesson in first.values()}
+    return list(first.values()), [lesson for lesson in lessons if id(lesson) not in chosen]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An output, of the map's width, and the loss before each step towards it."""
+
+    value: Tensor
+    losses: tuple[float, ...]
+
+
+def inputs_at(model: Model, module: str, texts: Sequence[tuple[int, ...]]) -> Tensor:
+    """Return what goes into a module at the last token of each text, texts by d_in."""
+    base = CleanTexts(model)
+    base.remember(texts, {module})
+    (inputs,) = base.inputs(module)
+    last = [slots[-1] for text in texts if (slots := base.slots(text))]
+    return at_least_fp32(inputs[last]).to(model.device)
+
+
+def search(
+    model: Model,
+    layer: int,
+    module: str,
+    texts: Sequence[Text],
+    start: Callable[[int, Tensor], Tensor],
+    steps: int,
+    lr: float,
+) -> list[Found]:
+    """Find the output for each text, at the token where its first target token is predicted.
+
+    The output itself is moved, over the bare text, by Adam's steps on the target's mean loss alone.
+    ``start`` takes the index of a text and its clean output, and returns where the search begins.
+    """
+
+    def of(group: Sequence[int]) -> list[Found]:
+        chosen = [texts[i] for i in group]
+        firsts = [text.reads[0] for text in chosen]
+        again = SuffixForward(model, layer, [t.ids for t in chosen], firsts, changed=[module])
+        (clean,) = again.values()
+        values = torch.stack([start(i, own).to(clean) for i, own in zip(group, clean, strict=True)])
+        values = values.detach().clone().requires_grad_()
+        optimizer = torch.optim.Adam([values], lr=lr)
+        targets, losses = Targets(chosen, model.device), []
+        read = again.places(targets.rows, targets.positions)
+        for _ in range(steps):
+            likely = targets.log_likelihoods(again.logits(read, (values - clean)[:, None]))
+            loss = -likely.view(len(chosen), -1).mean(1)
+            losses.append(loss.tolist())
+            optimizer.zero_grad()
+            loss.sum().backward()
+            optimizer.step()
+        each = zip(values.detach(), zip(*losses, strict=True), strict=True)
+        return [Found(value.clone(), own) for value, own in each]
+
+    return in_groups(_alike(model, texts), of)
+
+
+def _alike(model: Model, texts: Sequence[Text]) -> Iterator[list[int]]:
+    """Yield texts, by index, with targets of one length and no more tokens than a pass may have."""
+    lengths: dict[int, list[int]] = {}
+    for i, text in enumerate(texts):
+        lengths.setdefault(len(text.target), []).append(i)
+    for same in lengths.values():
+        rows = max(model.batch_tokens // max(len(texts[i].ids) for i in same), 1)
+        rows = min(rows, model.batch_rows or rows)
+        yield from (same[i : i + rows] for i in range(0, len(same), rows))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from edit_harness import DataError, Editor, PluginError, Request, join
+from edit_harness import DataError, PluginError, Request, join
 from edit_harness.edits import Edit
 from edit_harness.files import sha256_of
 from edit_harness.model.model import Model
@@ -27,6 +27,8 @@ from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins._texts.tfidf import Weights
 
+from .._search import bases
+from .._search.bases import Prepared
 from . import lessons
 from .lessons import Lesson
 from .prompt import WORDINGS, Prompt
@@ -41,21 +43,19 @@ Retriever = Callable[[str], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Shared:
+class Shared(bases.Shared):
     """What all edits of one model share."""
 
-    model: Model
     demonstrations: tuple[str, ...]
     prompts: tuple[str, ...]
     """Which edit each demonstration is of."""
     likeness: Retriever
     count: int
     """How many demonstrations an edit gets."""
-    provenance: dict[str, str]
 
 
 @dataclass
-class Ike(Editor):
+class Ike(Prepared[Shared]):
     """Puts demonstrations and the facts before the prompt."""
 
     k: Count = 16
@@ -70,9 +70,6 @@ class Ike(Editor):
     needs: ClassVar[str] = "example edits, not those that are tested"
     citation: ClassVar[str] = "Zheng et al. (2023), Can We Edit Factual Knowledge by ICL?"
 
-    def __post_init__(self) -> None:
-        self._shared: Shared | None = None
-
     @property
     def variant(self) -> str:
         """Name the retriever, if it is not the paper's, and how many demonstrations there are."""
@@ -81,31 +78,15 @@ class Ike(Editor):
             notes.append(f"{self._shared.count} of {self.k} demonstrations")
         return ", ".join(notes)
 
-    @property
-    def provenance(self) -> dict[str, str]:
-        """Digests of the example edits, and of the model that finds those alike."""
-        return self._shared.provenance if self._shared else {}
-
-    @property
-    def found(self) -> dict[str, Any]:
-        """How many demonstrations there are to choose from, and how many an edit gets."""
-        if not self._shared:
-            return {}
-        return {"store": len(self._shared.demonstrations), "demonstrations": self._shared.count}
-
-    def check(self, model: Model) -> None:
-        """Raise `PluginError` if the retriever's package is not installed."""
-        if self.retriever == "minilm":
-            sentence_transformers()
-
-    def prepare(self, model: Model) -> None:
+    def find(self, model: Model) -> Shared:
         """Read the example edits, and find out how many demonstrations the model has room for.
 
-        Raises `DataError` without examples, or if not even one has room.
+        Raises `DataError` without examples, or if not even one has room, and `PluginError` without
+        the retriever's package.
         """
         path = lessons.find(self.data, model.source)
-        each = [(text, own) for own in lessons.read(path) for text in demonstrations(own)]
-        texts = tuple(text for text, _ in each)
+        each = [(text, own.prompt) for own in lessons.read(path) for text in demonstrations(own)]
+        texts, prompts = tuple(text for text, _ in each), tuple(prompt for _, prompt in each)
         count = fitting(model, texts, self.k, self.room)
         if not count:
             raise DataError(
@@ -113,15 +94,15 @@ class Ike(Editor):
                 f"beside {self.room} tokens for facts and questions",
                 "leave less room (--editor-args room=100), or use the editor prompt",
             )
-        made_of = {"lessons": sha256_of(path)}
+        digests = {"lessons": sha256_of(path)}
         if self.retriever == "minilm":
             encoder = sentence_encoder()
-            made_of["retriever"] = of_tensors(sorted(encoder.state_dict().items()))
+            digests["retriever"] = of_tensors(sorted(encoder.state_dict().items()))
             likeness = embedded(encoder, texts)
         else:
             likeness = tfidf(texts)
-        prompts = tuple(own.prompt for _, own in each)
-        self._shared = Shared(model, texts, prompts, likeness, count, made_of)
+        found = {"store": len(texts), "demonstrations": count}
+        return Shared(digests, found, texts, prompts, likeness, count)
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
         """Return a prefix of the demonstrations nearest to the first fact, and of all facts."""
@@ -132,20 +113,13 @@ class Ike(Editor):
 
         The demonstrations stay those of the first fact, but for any of an edit now asked for.
         """
-        shared = self._ready(model)
+        shared = self.ready(model)
         prefix = previous.prefix or "".join(nearest(shared, requests[0]))
         asked = {request.text for request in requests}
         for text, prompt in zip(shared.demonstrations, shared.prompts, strict=True):
             if prompt in asked:
                 prefix = prefix.replace(text, "")
         return Prompt("fact").extend(model, Edit(prefix=prefix), requests)
-
-    def _ready(self, model: Model) -> Shared:
-        """Return what all edits of the model share."""
-        if self._shared is None or self._shared.model is not model:
-            self.prepare(model)
-        assert self._shared is not None
-        return self._shared
 
 
 def demonstrations(lesson: Lesson) -> list[str]:
@@ -205,23 +179,18 @@ def embedded(encoder: Any, texts: Sequence[str]) -> Retriever:
 
 
 def sentence_encoder() -> Any:
-    """Return MiniLM. Raises `DataError` if it is out of reach."""
+    """Return MiniLM. Raises `PluginError` without its package, `DataError` if it is out of reach."""
     try:
-        return sentence_transformers().SentenceTransformer(MINILM)
-    except OSError as error:
-        raise DataError(
-            f"{MINILM} cannot be loaded: {error}",
-            "fetch it while online, or go without: --editor-args retriever=tfidf",
-        ) from None
+        from sentence_transformers import SentenceTransformer
 
-
-def sentence_transformers() -> Any:
-    """Return the package. Raises `PluginError` if it is not installed."""
-    try:
-        import sentence_transformers
+        return SentenceTransformer(MINILM)
     except ImportError:
         raise PluginError(
             "retriever=minilm needs the package sentence-transformers",
             "pip install 'edit-harness[ike]', or --editor-args retriever=tfidf",
         ) from None
-    return sentence_transformers
+    except OSError as error:
+        raise DataError(
+            f"{MINILM} cannot be loaded: {error}",
+            "fetch it while online, or go without: --editor-args retriever=tfidf",
+        ) from None

@@ -6,17 +6,14 @@ Read from records in the layout of zsRE as MEND's authors prepared it (``subject
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonlines
-
 from edit_harness import DataError, ModelSource
 from edit_harness.data import SUBJECT
 from edit_harness.files import Remote, fetch
+from edit_harness_plugins.inputs import json_of, text_of
 
 LESSONS = "lessons"
 """Key of a model's own lessons among the data that its source brings along."""
@@ -67,14 +64,12 @@ def read(path: Path) -> list[Lesson]:
 
     Raises `DataError` that names the record that is not right.
     """
-    try:
-        if path.suffix == ".jsonl":
-            with jsonlines.open(path) as reader:
-                records = list(reader)
-        else:
-            records = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, jsonlines.Error) as error:
-        raise DataError(f"{path} is no JSON: {error}") from None
+    text = text_of(path)
+    if path.suffix == ".jsonl":
+        lines = enumerate(text.split("\n"), 1)
+        records = [json_of(path, line, number) for number, line in lines if line.strip()]
+    else:
+        records = json_of(path, text)
     if not isinstance(records, list) or not records:
         raise DataError(f"{path} is no list of records")
     lessons = [_lesson(path, i, record) for i, record in enumerate(records)]
@@ -82,10 +77,9 @@ def read(path: Path) -> list[Lesson]:
 
 
 def _lesson(path: Path, number: int, record: Any) -> Lesson:
-    zsre = isinstance(record, dict) and "src" in record
-    layout: Callable[[Any], Lesson] = _zsre if zsre else _counterfact
     try:
-        return layout(record)
+        zsre = isinstance(record, dict) and "src" in record
+        return _zsre(record) if zsre else _counterfact(record)
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: record {number} is in the layout of neither zsRE nor CounterFact ({error!r})"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -31,10 +31,9 @@ from edit_harness.model.model import Model
 from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Positive
 
-from .._search.covariance import Covariance
+from .._search.covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, OURS
-from .memit import Memit
-from .spreading import Solver, Spreading
+from .memit import Memit, Solver, Spreading
 
 QUICK = 1024
 """Width up to which an eigendecomposition takes less than a second, and need not be stored."""
@@ -56,6 +55,8 @@ class NullSpace:
 
     used: Tensor
     """V, width by rank."""
+    digest: str = ""
+    """That of a stored one."""
 
     @classmethod
     def of(cls, matrix: Tensor, threshold: float) -> NullSpace:
@@ -65,19 +66,15 @@ class NullSpace:
 
     @classmethod
     def load(cls, path: Path) -> NullSpace:
-        """Read what `save` wrote. Raises `DataError`."""
-        try:
-            with safe_open(path, framework="pt") as file:
-                return cls(file.get_tensor("used").double())
-        except (OSError, SafetensorError) as error:
-            raise DataError(
-                f"{path} is damaged: {error}", "delete it, and run: edit-harness prepare"
-            ) from None
+        """Read what `save` wrote."""
+        with safe_open(path, framework="pt") as file:
+            used = file.get_tensor("used").double()
+        return cls(used, of_tensors([("used", used)]))
 
-    def save(self, path: Path, made_of: Mapping[str, str]) -> None:
-        """Write V in fp32 and what it was made of as safetensors."""
+    def save(self, path: Path) -> None:
+        """Write V in fp32 as safetensors."""
         with replacing(path) as partial:
-            save_file({"used": self.used.float().contiguous()}, partial, dict(made_of))
+            save_file({"used": self.used.float().contiguous()}, partial)
 
     def project(self, keys: Tensor) -> Tensor:
         """Return P K for keys as columns, in float64."""
@@ -115,10 +112,7 @@ class AlphaEdit(Spreading):
         "gpt2-xl": _preset(Memit.presets["gpt2-xl"], ALPHAEDIT, "paper"),
         "gpt-j-6b": _preset(Memit.presets["gpt-j-6b"], ALPHAEDIT, "paper"),
         "llama-3-8b": _preset(Memit.presets["llama-3-8b"], ALPHAEDIT, "paper"),
-        "llama-2-7b": _guessed("llama-2-7b"),
-        "mistral-7b": _guessed("mistral-7b"),
-        "qwen2-7b": _guessed("qwen2-7b"),
-        "qwen2.5-7b": _guessed("qwen2.5-7b"),
+        **{f: _guessed(f) for f in ("llama-2-7b", "mistral-7b", "qwen2-7b", "qwen2.5-7b")},
     }
     needs: ClassVar[str] = (
         "a subject in each prompt; the second moments of all edited layers' keys, and their null "
@@ -129,14 +123,13 @@ class AlphaEdit(Spreading):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._spaces: dict[int, NullSpace] = {}
-        self._stored: dict[str, str] = {}
 
     @property
     def provenance(self) -> dict[str, str]:
         """Digests of the second moments and of the null spaces that were stored, by layer."""
-        return super().provenance | self._stored
+        stored = {f"null_space.{layer}": space.digest for layer, space in self._spaces.items()}
+        return {**super().provenance, **{name: d for name, d in stored.items() if d}}
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return MEMIT's guess, and the rest as published."""
@@ -146,62 +139,48 @@ class AlphaEdit(Spreading):
     def make(self, model: Model, making: Making) -> bool:
         """Compute the null spaces that are not stored yet, and store them."""
         for done, layer in enumerate(self.layers):
-            moment = self.moment(model, layer)
+            (moment,) = covariance(model, [layer], self.moments, self.command).values()
             path = making.folder / self._file(layer, moment)
             if not path.exists():
                 space = NullSpace.of(moment.matrix, self.threshold)
-                space.save(path, {"moment": moment.digest, "threshold": str(self.threshold)})
+                space.save(path)
                 width, rank = space.used.shape
                 making.report(f"layer {layer}: {width - rank:,} of {width:,} directions are free")
             making.advance(done + 1, len(self.layers))
         return True
 
-    def prepare(self, model: Model) -> None:
-        """Find second moments and null spaces, and sample the contexts.
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
+        """Return K -> S K without earlier keys.
 
         The null space of a layer no wider than `QUICK` is computed here if it is not stored.
-        Raises `DataError` that names the command for what is not there.
+        Raises `DataError` that names the command for a wider one.
         """
-        self._spaces, self._stored = {}, {}
-        super().prepare(model)
-
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> S K without earlier keys."""
-        self._spaces[layer] = self._space(model, layer, moment)
-        return self._spaces[layer].solver(self.l2)
-
-    def _space(self, model: Model, layer: int, moment: Covariance) -> NullSpace:
         path = model.cache("editors") / self._file(layer, moment)
-        if path.exists():
-            space = NullSpace.load(path)
-            self._stored[f"null_space.{layer}"] = of_tensors([("used", space.used)])
-            return space
-        if len(moment.matrix) <= QUICK:
-            return NullSpace.of(moment.matrix, self.threshold)
-        raise DataError(
-            f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
-            f"run: edit-harness prepare --editor alphaedit --model {model.source.path or 'MODEL'}",
-        )
+        if not path.exists() and len(moment.matrix) > QUICK:
+            name = model.source.path or "MODEL"
+            raise DataError(
+                f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
+                f"run: edit-harness prepare --editor alphaedit --model {name}",
+            )
+        stored = path.exists()
+        space = NullSpace.load(path) if stored else NullSpace.of(moment.matrix, self.threshold)
+        self._spaces[layer] = space
+        return space.solver(self.l2)
 
     def _file(self, layer: int, moment: Covariance) -> str:
         return f"alphaedit-{moment.digest[:16]}-l{layer}-{self.threshold:g}.safetensors"
 
     def state(self, keys: Sequence[Tensor]) -> Mapping[str, Tensor]:
         """Return the keys by layer."""
-        return {_name(layer): own for layer, own in zip(self.layers, keys, strict=True)}
+        return {f"keys.{layer}": own for layer, own in zip(self.layers, keys, strict=True)}
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
         """Return the edit enlarged by the requests, with the keys of the earlier ones in S."""
         self.ready(model)
-        past = {layer: previous.state.get(_name(layer)) for layer in self.layers}
+        past = {layer: previous.state.get(f"keys.{layer}") for layer in self.layers}
         solvers = [self._spaces[layer].solver(self.l2, keys) for layer, keys in past.items()]
         with model.applied(previous):
             (edit,) = self.spread(model, [requests], solvers)
-        known = {_name(layer): [keys] for layer, keys in past.items() if keys is not None}
+        known = {f"keys.{layer}": [keys] for layer, keys in past.items() if keys is not None}
         state = {n: torch.cat([*known.get(n, []), new], 1) for n, new in edit.state.items()}
         return replace(previous + edit, state=state)
-
-
-def _name(layer: int) -> str:
-    """Return the name of a layer's keys in an edit's state."""
-    return f"keys.{layer}"

@@ -3,13 +3,13 @@
 ROME for a batch. Where MEMIT weighs new keys against what a layer holds, EMMET asks that each key
 gives its value exactly: A = C⁻¹K (KᵀC⁻¹K)⁻¹. Of one request that is ROME's change at one key,
 C⁻¹k / (k·C⁻¹k). With several, μ on the diagonal keeps the system solvable, and near-equal keys
-from fighting. Passes and search are those of `spreading`.
+from fighting. Passes and search are those of `memit`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,30 +21,17 @@ from edit_harness.registry.settings import NotNegative
 
 from .._search.covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
-from .spreading import Solver, Spreading
+from .memit import SEARCH, Solver, Spreading
 
 
-def _preset(
-    layer: int,
-    source: str,
-    origin: Origin,
-    *,
-    steps: int = 25,
-    lr: float = 0.5,
-    decay: float = 0.5,
-    clamp: float = 0.75,
-) -> Preset:
-    return Preset(
-        {"layers": (layer,), "steps": steps, "lr": lr, "weight_decay": decay, "clamp": clamp},
-        source,
-        origin,
-    )
+def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
+    return Preset({"layers": (layer,), **SEARCH, **values}, source, origin)
 
 
 def _wide(origin: Origin, layer_source: str) -> Preset:
     """Return the values for models of 7 to 8 billion parameters."""
     source = f"layer of {layer_source}, search as for memit in {EASYEDIT}"
-    return _preset(5, source, origin, decay=1e-3, clamp=4.0)
+    return _preset(5, source, origin, weight_decay=1e-3, clamp=4.0)
 
 
 @dataclass
@@ -62,10 +49,9 @@ class Emmet(Spreading):
         "gpt2-xl": _preset(17, f"layer of {UNIFIED}, search of {MEMIT}", "ported", steps=20),
         "gpt-j-6b": _preset(5, f"layer of {UNIFIED}, search of {MEMIT}", "ported"),
         "llama-2-7b": _wide("ported", UNIFIED),
-        "mistral-7b": _wide("guessed", "rome"),
-        "llama-3-8b": _wide("guessed", "rome"),
-        "qwen2-7b": _wide("guessed", "rome"),
-        "qwen2.5-7b": _wide("guessed", "rome"),
+        **dict.fromkeys(
+            ("mistral-7b", "llama-3-8b", "qwen2-7b", "qwen2.5-7b"), _wide("guessed", "rome")
+        ),
     }
     needs: ClassVar[str] = "a subject in each prompt; the second moment of the layer's keys"
     citation: ClassVar[str] = "Gupta et al. (2024), A Unified Framework for Model Editing (EMMET)"

@@ -1,53 +1,259 @@
-"""MEMIT: mass editing of a memory in a transformer (Meng et al., 2023).
+"""MEMIT: mass editing of a memory in a transformer (Meng et al., 2023), and what its kin share.
 
-Any number of requests is written at once, spread over several layers. An edit of one request is
-soft on purpose: a layer realises k·a / (1 + k·a) of its share, with a = (λC)⁻¹k, so how far an
-edit goes depends on λ. The passes and the search are those of `spreading`.
+Section 4: for each request, a search finds z, what should leave the last of the edited layers at
+the subject. Then, layer by layer from the lowest on, the keys at the subject and what now leaves
+the last layer are read under the changes so far, and the layer's projection gets the change A Rᵀ
+that turns its keys K towards a share R of what is missing.
+
+Every batch of requests has an edit of its own; what batches share is the passes, and the one
+factorisation that a layer's statistic takes. Which A is the editors' matter: in `Spreading` it is
+the least-squares solution (K Kᵀ + M)⁻¹ K for a metric M that `solver` inverts. For MEMIT, M = λC:
+an edit of one request is soft on purpose, as a layer realises k·a / (1 + k·a) of its share, with
+a = (λC)⁻¹k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import islice
+from statistics import fmean
+from typing import Any, ClassVar, TypeAlias
 
-from edit_harness import FROM_PRESET, ModelShape, Preset
+import torch
+from torch import Tensor
+
+from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request, UsageError
+from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Positive
+from edit_harness.registry.settings import Count, NotNegative, Positive
 
-from .. import sources
-from .._search.covariance import Covariance
-from ..sources import ALPHAEDIT, EASYEDIT, OURS
-from .spreading import Solver, Spreading, guessed_layers
+from .._search import bases
+from .._search.bases import Batched, Prepared, in_groups
+from .._search.covariance import Covariance, covariance
+from .._search.suffix import LastTokens, through
+from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
+from .value_search import BARE, Found, Settings, alike, checked, fill, sampled, search
+
+STARTS = ("The", "Therefore", "Because", "I", "You")
+"""How the sampled contexts begin, one for each."""
+Solver: TypeAlias = Callable[[Tensor], Tensor]
+"""K -> M⁻¹K for a symmetric M: keys as columns, in float64."""
+
+
+@dataclass(frozen=True)
+class Shared(bases.Shared):
+    """What all edits of one model share."""
+
+    contexts: tuple[str, ...]
+    solvers: tuple[Solver, ...]
+    """One for each layer."""
+
+
+@dataclass
+class Spreading(Batched, Prepared[Shared]):
+    """Searches what should leave the last layer, and spreads the change over all of them.
+
+    ``steps`` to ``stop`` are the search's: see `value_search.Settings`.
+    """
+
+    layers: tuple[int, ...] = FROM_PRESET
+    """The edited layers, the lowest first."""
+    steps: Count = FROM_PRESET
+    lr: Positive = FROM_PRESET
+    weight_decay: NotNegative = FROM_PRESET
+    clamp: Positive = FROM_PRESET
+    kl_factor: NotNegative = 0.0625
+    stop: NotNegative = 5e-2
+    moments: tuple[str, ...] = ()
+    """Files with the layers' second moments; by default those of the model or of the cache."""
+    contexts: tuple[str, ...] = ()
+    """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
+    context_length: Count = 10
+    """Tokens of a sampled context."""
+    seed: int = 0
+    """Seed of the sampled contexts."""
+
+    command: ClassVar[str]
+    """The name by which the editor is asked for, for advice in errors."""
+    needs: ClassVar[str] = "a subject in each prompt; the second moments of all edited layers' keys"
+
+    @abstractmethod
+    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
+        """Return K -> M⁻¹K for the metric M of a layer."""
+
+    def directions(self, keys: Tensor, solved: Tensor) -> Tensor:
+        """Return A = (K Kᵀ + M)⁻¹ K, width by n, of a batch's keys and of M⁻¹K.
+
+        By Woodbury's identity that is B (I + KᵀB)⁻¹ with B = M⁻¹K, for a single key
+        b / (1 + k·b): never a system as large as the layer is wide.
+        """
+        own = torch.eye(keys.shape[1], dtype=keys.dtype)
+        return torch.linalg.solve(own + keys.T @ solved, solved, left=False)
+
+    def changed(self, model: Model) -> tuple[str, ...]:
+        """Return the modules that the search changes: the residual stream behind the last layer.
+
+        The first is the one whose output the edit aims at.
+        """
+        return (model.architecture.blocks[self.layers[-1]],)
+
+    def share(self, left: int) -> float:
+        """Return the part of what is missing that a layer takes on, of so many still to edit."""
+        return 1 / left
+
+    def state(self, keys: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        """Return what `extend` needs of an edit's keys, for each layer width by n."""
+        return {}
+
+    @property
+    def moment_layers(self) -> tuple[int, ...]:
+        """The edited layers."""
+        return tuple(self.layers)
+
+    def check(self, model: Model) -> None:
+        """Raise `PluginError` if the model has no such layers or normalises what they put out.
+
+        Raises `UsageError` for layers out of order.
+        """
+        if not self.layers or list(self.layers) != sorted(set(self.layers)):
+            raise UsageError(
+                f"{self.command} edits its layers from the lowest on, not {self.layers}",
+                "give them in ascending order: layers=4,5,6",
+            )
+        for layer in self.layers:
+            model.architecture.projection(layer)
+        if "post_norm" in model.architecture.flags:
+            raise PluginError(
+                f"{self.command} adds up what the edited layers put out, but this model "
+                "normalises it before it reaches the residual stream",
+                "choose an editor of one layer, such as rome",
+            )
+        if self.changed(model)[0] in model.architecture.blocks:
+            model.architecture.behind(self.layers[-1])
+
+    def find(self, model: Model) -> Shared:
+        """Find the second moments and sample the contexts.
+
+        Raises `DataError` if a layer's second moment is not there.
+        """
+        solvers, digests = list[Solver](), {}
+        for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
+            (moment,) = covariance(model, [layer], self.moments, self.command).values()
+            solvers.append(self.solver(model, layer, moment))
+            digests[f"moments.{layer}"] = moment.digest
+        contexts = checked(self.contexts)
+        if not contexts:
+            given = (self.context_length,), 1, self.seed
+            contexts = (BARE, *(sampled(model, *given, start)[1] for start in STARTS))
+        return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(solvers))
+
+    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
+        """Return an edit for each batch of requests, all found together."""
+        return self.spread(model, batches, self.ready(model).solvers)
+
+    def spread(
+        self, model: Model, batches: Sequence[Sequence[Request]], solvers: Sequence[Solver]
+    ) -> list[Edit]:
+        """Return an edit for each batch, with one solver for each layer."""
+        if not batches:
+            return []
+        requests, sizes = [r for batch in batches for r in batch], [len(batch) for batch in batches]
+        values = self._search(model, requests)
+        wanted = torch.stack([found.values[0] + found.delta for found in values])
+        contexts = self.ready(model).contexts
+        texts = [_to_subject(model, r, context) for r in requests for context in contexts]
+        subjects, edits = LastTokens(model, texts, self.layers[0]), [UNEDITED] * len(batches)
+        keys: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            owners = [edit for edit, size in zip(edits, sizes, strict=True) for _ in range(size)]
+            seen, now = self._seen(model, subjects, owners, layer)
+            missing = (wanted - now) * self.share(len(self.layers) - i)
+            keys.append(seen.T.double().cpu())
+            solved = solvers[i](keys[-1]).to(keys[-1].device)
+            changes = zip(
+                edits,
+                keys[-1].split(sizes, 1),
+                solved.split(sizes, 1),
+                missing.split(sizes),
+                strict=True,
+            )
+            low_rank = model.architecture.projection(layer).low_rank
+            edits = [
+                edit + Edit(low_rank(self.directions(own, b).to(rest), rest))
+                for edit, own, b, rest in changes
+            ]
+        infos = iter([found.info for found in values])
+        each = [list(islice(infos, size)) for size in sizes]
+        states = [self.state(own) for own in zip(*(k.split(sizes, 1) for k in keys), strict=True)]
+        return [
+            edit + Edit(info={name: fmean(o[name] for o in own) for name in own[0]}, state=state)
+            for edit, own, state in zip(edits, each, states, strict=True)
+        ]
+
+    def _search(self, model: Model, requests: Sequence[Request]) -> list[Found]:
+        """Return what is wanted at each request's subject; one request does not move another's."""
+        contexts, layer = self.ready(model).contexts, self.layers[-1]
+        given, changed = Settings.of(self), self.changed(model)
+        return in_groups(
+            alike(model, requests, len(contexts)),
+            lambda group: search(
+                model, layer, [requests[i] for i in group], contexts, given, changed
+            ),
+        )
+
+    def _seen(
+        self, model: Model, subjects: LastTokens, edits: Sequence[Edit], layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return each request's key at a layer, and what the aim puts out for the bare prompt.
+
+        Both have a row for each request, under the edit that ``edits`` has for it. No edit has
+        changed the aim so far. A key is half that of the bare prompt, half the mean of those in the
+        other contexts.
+        """
+        architecture, aim = model.architecture, self.changed(model)[0]
+        is_block = aim in architecture.blocks
+        source = architecture.behind(architecture.blocks.index(aim)) if is_block else aim
+        count = len(subjects.texts) // len(edits)
+        each = [edit for edit in edits for _ in range(count)]
+        names = architecture.projection(layer).name, source
+        keys, now = (t.view(len(edits), count, -1) for t in subjects.inputs(each, names))
+        key = keys[:, 0] if count == 1 else (keys[:, 0] + keys[:, 1:].mean(1)) / 2
+        if is_block:
+            return key, now[:, 0]
+        with torch.no_grad():
+            return key, through(model, model.module.get_submodule(aim), now[:, 0])
+
+
+def _to_subject(model: Model, request: Request, context: str) -> tuple[int, ...]:
+    """Return the tokens of a request's prompt in a context, as far as the subject's last one."""
+    text, target = fill(context, request.text), request.target_new
+    subject = model.tokens.subject_last(request, text, target)
+    parts = model.tokens.split(text, target)
+    return (parts.prompt + parts.target)[: subject + 1]
+
+
+def guessed_layers(shape: ModelShape) -> tuple[int, ...]:
+    """Return five layers that end where GPT-2's do, or layers 4 to 8 of other deep models.
+
+    The last block is left out: behind it, no later token looks at the subject.
+    """
+    last = 8 if shape.layers >= 28 and shape.type != "gpt2" else round(0.35 * shape.layers)
+    last = max(min(last, shape.layers - 2), 0)
+    return tuple(range(max(last - 4, 0), last + 1))
+
 
 MIDDLE = tuple(range(4, 9))
+SEARCH = {"steps": 25, "lr": 0.5, "weight_decay": 0.5, "clamp": 0.75}
+"""As MEMIT's authors have it for GPT-J."""
 
 
-def preset(
-    layers: Sequence[int],
-    source: str,
-    origin: Origin = "ported",
-    *,
-    steps: int = 25,
-    lr: float = 0.5,
-    decay: float = 0.5,
-    clamp: float = 0.75,
-    moment_weight: float = 15_000,
-) -> Preset:
+def preset(layers: Sequence[int], source: str, origin: Origin = "ported", **values: Any) -> Preset:
     """Return a preset; what is not given is as MEMIT's authors have it for GPT-J."""
-    return Preset(
-        {
-            "layers": tuple(layers),
-            "steps": steps,
-            "lr": lr,
-            "weight_decay": decay,
-            "clamp": clamp,
-            "moment_weight": moment_weight,
-        },
-        source,
-        origin,
-    )
+    published = {"layers": tuple(layers), **SEARCH, "moment_weight": 15_000}
+    return Preset({**published, **values}, source, origin)
 
 
 def _gpt2(layers: Sequence[int], source: str, origin: Origin) -> Preset:
@@ -55,7 +261,7 @@ def _gpt2(layers: Sequence[int], source: str, origin: Origin) -> Preset:
 
 
 def _easyedit() -> Preset:
-    return preset(MIDDLE, EASYEDIT, decay=1e-3, clamp=4.0)
+    return preset(MIDDLE, EASYEDIT, weight_decay=1e-3, clamp=4.0)
 
 
 @dataclass
@@ -70,8 +276,8 @@ class Memit(Spreading):
         "pocket": preset((0, 1), OURS, "tuned", clamp=1.0, moment_weight=30),
         "gpt2-medium": _gpt2(range(4, 9), "the layers that end at ROME's", "guessed"),
         "gpt2-large": _gpt2(range(8, 13), "the layers that end at ROME's", "guessed"),
-        "gpt2-xl": _gpt2(range(13, 18), sources.MEMIT, "paper"),
-        "gpt-j-6b": preset(range(3, 9), sources.MEMIT, "paper"),
+        "gpt2-xl": _gpt2(range(13, 18), MEMIT, "paper"),
+        "gpt-j-6b": preset(range(3, 9), MEMIT, "paper"),
         "llama-2-7b": _easyedit(),
         "mistral-7b": _easyedit(),
         "llama-3-8b": preset(MIDDLE, ALPHAEDIT, lr=0.1),

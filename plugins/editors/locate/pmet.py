@@ -10,9 +10,9 @@ likelihood counts a tenth. Passes, keys and closed form are those of `memit`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edit_harness import ModelShape, Preset
 from edit_harness.interfaces import Origin
@@ -20,23 +20,14 @@ from edit_harness.model.model import Model
 from edit_harness.registry.settings import NotNegative
 
 from ..sources import EASYEDIT, OURS
-from .memit import MIDDLE, Memit, preset
-from .spreading import guessed_layers
-from .value_search import Settings
+from .memit import MIDDLE, Memit, guessed_layers, preset
 
 PMET = "xpq-tech/PMET"
 
 
-def _llama(
-    layers: Sequence[int],
-    source: str,
-    origin: Origin,
-    *,
-    clamp: float = 1.0,
-    moment_weight: float = 15_000,
-) -> Preset:
+def _llama(layers: Sequence[int], source: str, origin: Origin, **values: Any) -> Preset:
     """Return EasyEdit's values for Llama 2."""
-    return preset(layers, source, origin, steps=20, clamp=clamp, moment_weight=moment_weight)
+    return preset(layers, source, origin, **{"steps": 20, "clamp": 1.0, **values})
 
 
 def _like_llama(layers: Sequence[int] = MIDDLE) -> Preset:
@@ -59,10 +50,7 @@ class Pmet(Memit):
         "gpt2-xl": _like_llama(range(13, 18)),
         "gpt-j-6b": preset(range(3, 9), PMET, "paper", steps=30, lr=0.2),
         "llama-2-7b": _llama(MIDDLE, EASYEDIT, "ported"),
-        "mistral-7b": _like_llama(),
-        "llama-3-8b": _like_llama(),
-        "qwen2-7b": _like_llama(),
-        "qwen2.5-7b": _like_llama(),
+        **dict.fromkeys(("mistral-7b", "llama-3-8b", "qwen2-7b", "qwen2.5-7b"), _like_llama()),
     }
     citation: ClassVar[str] = "Li et al. (2024), PMET: Precise Model Editing in a Transformer"
 
@@ -83,7 +71,3 @@ class Pmet(Memit):
     def share(self, left: int) -> float:
         """Return 1/√left."""
         return 1 / sqrt(left)
-
-    def settings(self) -> Settings:
-        """Return the hyperparameters of the search, with its second end."""
-        return replace(super().settings(), accept=self.accept)

@@ -5,30 +5,31 @@ loss is the target's negative log-likelihood over contexts, plus the drift of th
 "{subject} is a", plus a penalty on the change's norm. What is changed is a layer's projection
 (ROME), the residual stream behind a block (MEMIT), or several modules of a block at once (PMET),
 at the subject's last token unless the settings name another one.
-How a value gets into weights is the editors' matter.
 
 Many requests are searched together. Each has its own change, loss, clamp and end; what they share
-is the forward passes, so the values are those that each would find alone. Where the model allows
-it, a pass runs only what the changes can reach: see `edit_harness_plugins.editors._search.suffix`.
+is the forward passes, so the values are those that each would find alone.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from edit_harness import Request
+from edit_harness import Editor, Generate, Request, UsageError
 from edit_harness.data import SUBJECT
+from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import FactToken
 
 from .._search.suffix import SuffixForward
-from .contexts import fill
+from .._search.texts import Targets, Text
 
+BARE = SUBJECT
+TOP_K = 5
 ESSENCE = "{} is a"
 EASED = 0.1
 """Weight of the likelihood while the target is the likeliest already, for `Settings.accept`."""
@@ -36,7 +37,7 @@ EASED = 0.1
 
 @dataclass(frozen=True)
 class Settings:
-    """Hyperparameters of the search."""
+    """Hyperparameters of the search, which editors have as fields."""
 
     steps: int
     """Forward passes; at most ``steps - 1`` Adam steps."""
@@ -51,8 +52,14 @@ class Settings:
     accept: float | None = None
     """Drift at or below which a search ends once each token of the target is the likeliest in all
     contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""
-    token: FactToken = "subject_last"
+    fact_token: FactToken = "subject_last"
     """Where the value is changed, and the essence prompt is read."""
+
+    @classmethod
+    def of(cls, editor: Editor) -> Settings:
+        """Return what an editor's fields say."""
+        names = [field.name for field in fields(cls) if hasattr(editor, field.name)]
+        return cls(**{name: getattr(editor, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -68,73 +75,44 @@ class Found:
     losses: tuple[tuple[float, ...], ...]
     """Total, likelihood, drift and norm terms of each pass."""
 
+    @property
+    def info(self) -> dict[str, float]:
+        """How the search went, for the record of the edit."""
+        return {
+            "loss": self.losses[-1][0],
+            "steps": len(self.losses) - 1,
+            "delta_norm": float(self.delta.norm()),
+            "value_norm": float(self.values[0].norm()),
+        }
+
 
 @dataclass(frozen=True)
-class Text:
-    """One row of a request: its text in a context with the target, or the essence prompt."""
+class Row(Text):
+    """A request's text in a context, or its essence prompt, which has no target."""
 
-    owner: int
-    """Index of the request."""
-    ids: tuple[int, ...]
     place: int
     """Position of the token whose value is changed."""
-    reads: tuple[int, ...] = ()
-    """Positions where the target's tokens are predicted; none for the essence prompt."""
-    target: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of several requests: every request's contexts, then what essence prompts need."""
-
-    texts: tuple[Text, ...]
-    essences: tuple[int, ...]
-    """The row where each request's essence prompt is read, at its token."""
-    contexts: int
-    device: torch.device
-
-    @cached_property
-    def targets(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Token, request and weight of each target: the mean over contexts of that over tokens."""
-        each = [(text, token) for text in self.texts for token in text.target]
-        return (
-            torch.tensor([token for _, token in each], device=self.device),
-            torch.tensor([text.owner for text, _ in each], device=self.device),
-            torch.tensor(
-                [1 / len(t.target) / self.contexts for t, _ in each],
-                dtype=torch.float64,
-            ),
-        )
-
-    @cached_property
-    def owners(self) -> Tensor:
-        """The request of each row."""
-        return torch.tensor([text.owner for text in self.texts], device=self.device)
-
-    @property
-    def reads(self) -> list[tuple[int, int]]:
-        """Row and position of every prediction: all target tokens, then the essence prompts."""
-        targets = [(i, place) for i, text in enumerate(self.texts) for place in text.reads]
-        return targets + [(row, self.texts[row].place) for row in self.essences]
+    owner: int
+    """Index of the request."""
 
 
 def lay_out(
     model: Model, requests: Sequence[Request], contexts: Sequence[str], token: FactToken
-) -> Rows:
-    """Return the rows of requests.
+) -> tuple[list[Row], list[int]]:
+    """Return every request's contexts, then essence prompts, and the row to read each of those in.
 
     Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
     """
-    texts = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
+    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
     essences = []
     for i, request in enumerate(requests):
         essence, bare = _essence(model, i, request, token), i * len(contexts)
-        if texts[bare].ids[: texts[bare].place + 1] == essence.ids:
+        if rows[bare].ids[: rows[bare].place + 1] == essence.ids:
             essences.append(bare)
         else:
-            essences.append(len(texts))
-            texts.append(essence)
-    return Rows(tuple(texts), tuple(essences), len(contexts), model.device)
+            essences.append(len(rows))
+            rows.append(essence)
+    return rows, essences
 
 
 def alike(
@@ -142,12 +120,13 @@ def alike(
 ) -> list[list[int]]:
     """Return groups of requests, by index, whose texts have equally many tokens to run.
 
-    What is run of a text begins at the changed token; padding it to that of a longer one would cost more than sharing a pass saves. A group has as many rows and tokens as a pass of the
-    model may have, or a single request.
+    What is run of a text begins at the changed token; padding it to that of a longer one would cost
+    more than sharing a pass saves. A group has as many rows and tokens as a pass of the model may
+    have, or a single request.
     """
     groups: dict[int, list[list[int]]] = {}
     for i, request in enumerate(requests):
-        text = _context(model, i, request, SUBJECT, token)
+        text = _context(model, i, request, BARE, token)
         size = len(text.ids) - text.place
         rows = min(model.batch_tokens // size, model.batch_rows or model.batch_tokens)
         same = groups.setdefault(size, [])
@@ -157,19 +136,18 @@ def alike(
     return [group for same in groups.values() for group in same]
 
 
-def _context(model: Model, owner: int, request: Request, context: str, token: FactToken) -> Text:
+def _context(model: Model, owner: int, request: Request, context: str, token: FactToken) -> Row:
     text = fill(context, request.text)
     parts = model.tokens.split(text, request.target_new)
     place = model.tokens.fact_token(token, request, text, request.target_new)
-    return Text(owner, parts.inputs, place, tuple(parts.places), parts.target)
+    return Row(parts.inputs, tuple(parts.places), parts.target, place, owner)
 
 
-def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Text:
+def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Row:
     """Return the essence prompt up to its token, where its prediction is read."""
     essence = Request(ESSENCE, request.subject, request.target_new)
     place = model.tokens.fact_token(token, essence)
-    ids = model.tokens.encode(essence.text).ids[: place + 1]
-    return Text(owner, ids, place)
+    return Row(model.tokens.encode(essence.text).ids[: place + 1], (), (), place, owner)
 
 
 def search(
@@ -186,73 +164,81 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    rows = lay_out(model, requests, contexts, given.token)
-    again = SuffixForward(
-        model,
-        layer,
-        [text.ids for text in rows.texts],
-        [text.place for text in rows.texts],
-        changed=changed,
+    rows, essences = lay_out(model, requests, contexts, given.fact_token)
+    ids, places = [row.ids for row in rows], [row.place for row in rows]
+    again = SuffixForward(model, layer, ids, places, changed=changed)
+    count = len(requests)
+    keys, *values = (
+        seen[: count * len(contexts)].view(count, len(contexts), -1)
+        for seen in (again.keys[:, 0], *again.values())
     )
-    keys, *values = _clean(again, rows)
-    first = torch.stack([value[:, 0] for value in values], dim=1)
-    delta, losses = _descend(again, rows, first, given)
-    return [
-        Found(keys[i], values[0][i], delta[i, 0], tuple(losses[i])) for i in range(len(requests))
-    ]
+    clean = torch.stack([value[:, 0] for value in values], dim=1)
+    objective = Objective(rows, clean.norm(dim=2), len(contexts), given)
+    delta, losses = _descend(again, rows, essences, objective, torch.zeros_like(clean))
+    return [Found(keys[i], values[0][i], delta[i, 0], tuple(losses[i])) for i in range(count)]
 
 
 def _descend(
-    again: SuffixForward, rows: Rows, clean: Tensor, given: Settings
+    again: SuffixForward,
+    rows: Sequence[Row],
+    essences: Sequence[int],
+    objective: Objective,
+    delta: Tensor,
 ) -> tuple[Tensor, list[list[tuple[float, ...]]]]:
-    """Return each request's δ, requests by changed modules by width, and the losses on its way.
-
-    ``clean`` has the modules' clean values, of the same shape.
-    """
-    read = again.places(*zip(*rows.reads, strict=True))
-    count, norms = len(clean), clean.norm(dim=2)
-    delta = torch.zeros_like(clean, requires_grad=True)
+    """Move each request's δ, requests by changed modules by width; return it and the losses on its way."""
+    given, targets = objective.given, objective.targets
+    read = again.places(
+        targets.rows + list(essences), targets.positions + [rows[row].place for row in essences]
+    )
+    owners = torch.tensor([row.owner for row in rows], device=delta.device)
+    delta.requires_grad_()
     optimizer = torch.optim.Adam([delta], lr=given.lr)
-    live = torch.ones(count, dtype=torch.bool, device=delta.device)
-    losses: list[list[tuple[float, ...]]] = [[] for _ in range(count)]
-    objective: Objective | None = None
+    live = torch.ones(len(delta), dtype=torch.bool, device=delta.device)
+    losses: list[list[tuple[float, ...]]] = [[] for _ in delta]
     for step in range(given.steps):
-        logits = again.logits(read, *delta[rows.owners][:, :, None].unbind(1))
-        targets, essence = logits[:-count], logits[-count:]
-        if objective is None:  # δ is still 0, so this is what the unedited model says
-            objective = Objective(rows, norms, essence.detach().log_softmax(-1), given)
-        terms = objective(delta, targets, essence)
+        logits = again.logits(read, *delta[owners][:, :, None].unbind(1))
+        wanted, essence = logits[: -len(delta)], logits[-len(delta) :]
+        terms = objective(delta, wanted, essence)
         for own, each, searched in zip(losses, terms.tolist(), live.tolist(), strict=True):
             own += [tuple(each)] if searched else []
-        live &= ~objective.reached(terms.detach(), targets)
+        live &= ~objective.reached(terms.detach(), wanted)
         if step == given.steps - 1 or not live.any():
             break
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
-        _step(optimizer, delta, live, given.clamp * norms)
+        _step(optimizer, delta, live, given.clamp * objective.norms)
     return delta.detach(), losses
 
 
-@dataclass(frozen=True)
 class Objective:
-    """The loss of each request."""
+    """The loss of each request.
 
-    rows: Rows
-    norms: Tensor
-    """Norms of the clean values, requests by changed modules."""
-    essence: Tensor
-    """Clean log-probabilities at the essence prompts, requests by vocabulary."""
-    given: Settings
+    ``norms`` are those of the clean values, requests by changed modules.
+    """
+
+    def __init__(self, rows: Sequence[Row], norms: Tensor, contexts: int, given: Settings) -> None:
+        self.norms, self.given = norms, given
+        self.targets = Targets(rows, norms.device)
+        read = [rows[row] for row in self.targets.rows]
+        self._owners = torch.tensor([row.owner for row in read], device=norms.device)
+        self._shares = torch.tensor(
+            [1 / len(row.target) / contexts for row in read], dtype=torch.float64
+        )
+        self._clean: Tensor | None = None
 
     def __call__(self, delta: Tensor, targets: Tensor, essence: Tensor) -> Tensor:
-        """Return total, likelihood, drift and norm terms, requests by 4, from logits."""
-        tokens, _, shares = self.rows.targets
-        chosen = targets.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-        likelihood = -self._by_request(chosen * shares.to(chosen))
+        """Return total, likelihood, drift and norm terms, requests by 4, from logits.
+
+        Drift is counted from the first call, where δ is still 0.
+        """
+        now = essence.log_softmax(-1)
+        if self._clean is None:
+            self._clean = now.detach()
+        chosen = self.targets.log_likelihoods(targets)
+        likelihood = -self._by_request(chosen * self._shares.to(chosen))
         if self.given.accept is not None:
             likelihood = torch.where(self._likeliest(targets), EASED * likelihood, likelihood)
-        now = essence.log_softmax(-1)
-        drift = self.given.kl_factor * (now.exp() * (now - self.essence)).sum(1)
+        drift = self.given.kl_factor * (now.exp() * (now - self._clean)).sum(1)
         decay = self.given.weight_decay * (delta.norm(dim=2) / self.norms**2).sum(1)
         return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
 
@@ -265,19 +251,12 @@ class Objective:
 
     def _likeliest(self, targets: Tensor) -> Tensor:
         """Tell for which requests every token of the target is the argmax in every context."""
-        misses = targets.argmax(-1) != self.rows.targets[0]
+        misses = targets.argmax(-1) != self.targets.tokens
         return self._by_request(misses.to(targets)) == 0
 
     def _by_request(self, each: Tensor) -> Tensor:
         """Return the sum over each request's targets."""
-        owners = self.rows.targets[1]
-        return each.new_zeros(len(self.norms)).index_add(0, owners, each)
-
-
-def _clean(again: SuffixForward, rows: Rows) -> list[Tensor]:
-    """Return keys and each changed module's values, requests by contexts by width."""
-    count, shape = len(rows.essences) * rows.contexts, (len(rows.essences), rows.contexts, -1)
-    return [seen[:count].view(shape) for seen in (again.keys[:, 0], *again.values())]
+        return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
 
 
 @torch.no_grad()
@@ -292,3 +271,47 @@ def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest
     shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
     delta.mul_(shorter[:, :, None])
     delta[~live] = before[~live]
+
+
+def sampled(
+    model: Model, lengths: Sequence[int], count: int, seed: int = 0, start: str = ""
+) -> tuple[str, ...]:
+    """Return ``{}`` and, for each length in tokens, ``count`` sampled texts that end in ``. {}``.
+
+    The texts begin with ``start`` or else after the tokenizer's BOS (or EOS) token, which counts
+    towards the length as in ROME's code. They are sampled from the unedited model, with a seed; the
+    published code samples them unseeded.
+    """
+    tokenizer = model.tokens.tokenizer
+    first = tokenizer.bos_token_id, tokenizer.eos_token_id, 0
+    ids = tokenizer(start)["input_ids"] if start else [next(i for i in first if i is not None)]
+    prompts = [
+        Prompt(tuple(ids), Generate("", max(length - len(ids), 1), TOP_K, seed=own + i))
+        for length in lengths
+        for own in [seed * 1_000_003 + length * 1_009]
+        for i in range(count)
+    ]
+    texts = [clean(start + model.tokens.decode(new)) for new in samples(model, prompts)]
+    return (BARE, *(f"{text}. {BARE}" for text in texts))
+
+
+def checked(contexts: Sequence[str]) -> tuple[str, ...]:
+    """Return contexts that were given. Raises `UsageError` unless the first one is the bare prompt."""
+    if contexts and (contexts[0] != BARE or any(text.count(BARE) != 1 for text in contexts)):
+        raise UsageError(
+            f"each context needs one place {BARE} for the prompt, and the first is {BARE} itself",
+            f"give contexts={BARE},The sun rose. {BARE}",
+        )
+    return tuple(contexts)
+
+
+def clean(text: str) -> str:
+    """Return a text that can stand before a prompt: normalised, on one line, without braces."""
+    normal = unicodedata.normalize("NFKD", text).replace("\n", " ")
+    return normal.replace("{", " ").replace("}", " ").strip()
+
+
+def fill(context: str, text: str) -> str:
+    """Put a text in the place of the context's ``{}``; braces in the text stay as they are."""
+    before, _, after = context.partition(BARE)
+    return before + text + after

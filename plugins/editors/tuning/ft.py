@@ -4,42 +4,38 @@ Follows the baselines of ROME's and MEMIT's code: Adam on weight and bias, and a
 scored at the last prompt position, without teacher forcing. ``position=teacher`` scores each
 token after the ones before it. Source: Zhu et al. (2020); Meng et al. (2022), appendix E.1.
 
-EasyEdit has both, as ``prompt_last``, which all its files choose, and ``target_new``, and calls the
-first FT-L even without a box and the second FT-M. Here FT-L is what has a box.
-
-Many cases share forward passes, each with a change and an Adam of its own: see `tuning`.
+Many cases share forward passes, each with a change and an Adam of its own. A pass runs only what
+lies above the projection: its keys are the clean ones, and the change reaches its outputs. Autograd
+gives the gradient of the outputs; a case's weight gets the product with its keys. The change is
+kept in fp32 or more: in a model of half precision it is not rounded with the weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from itertools import accumulate
+from math import prod
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, Request
-from edit_harness.edits import Edit
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request
+from edit_harness.edits import Delta, Dense, Edit
 from edit_harness.interfaces import Origin
+from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
+from .._search.bases import Batched, in_groups
+from .._search.suffix import SuffixForward
+from .._search.texts import Targets, Text, grouped, teacher_forced
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, OURS
-from .tuning import Case, Part, Settings, Text, grouped, state_bytes, teacher_forced
 
 
-def _preset(
-    layer: int,
-    source: str,
-    origin: Origin = "ported",
-    *,
-    epsilon: float | None = None,
-    lr: float = 5e-4,
-    bias: bool = True,
-) -> Preset:
-    values = {"layer": layer, "lr": lr, "bias": bias}
-    return Preset(values if epsilon is None else {**values, "epsilon": epsilon}, source, origin)
+def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
+    return Preset({"layer": layer, "lr": 5e-4, "bias": True, **values}, source, origin)
 
 
 def _as_mistral(layer: int) -> Preset:
@@ -48,7 +44,7 @@ def _as_mistral(layer: int) -> Preset:
 
 
 @dataclass
-class FineTuning(Editor):
+class FineTuning(Batched):
     """Gradient descent on one projection until the targets are likely."""
 
     layer: Natural = FROM_PRESET
@@ -92,20 +88,14 @@ class FineTuning(Editor):
         """Raise `PluginError` if the layer has no projection."""
         model.architecture.projection(self.layer)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the dense change of the projection's weight and, if asked for, bias."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         texts = [[self._text(model, request) for request in batch] for batch in batches]
         size = state_bytes(model.architecture.projection(self.layer))
-        edits: dict[int, Edit] = {}
-        for group in grouped(texts, self.chunk, size):
-            made = self._descend(model, [texts[i] for i in group])
-            edits |= dict(zip(group, made, strict=True))
-        return [edits[i] for i in range(len(batches))]
+        return in_groups(
+            grouped(texts, self.chunk, size),
+            lambda group: self._descend(model, [texts[i] for i in group]),
+        )
 
     def _text(self, model: Model, request: Request) -> Text:
         if self.position == "teacher":
@@ -117,13 +107,8 @@ class FineTuning(Editor):
         """Move a change for each batch until its targets are likely.
 
         A pass runs all rows it was laid out for, so it is laid out anew when half are done with.
-        The clean keys of all chunks are kept meanwhile.
         """
-        projection = model.architecture.projection(self.layer)
-        given = Settings(
-            self.lr, self.weight_decay, self.bias, self.chunk, model.device, self.bound()
-        )
-        cases = [Case(given, projection, texts) for texts in batches]
+        cases = [Case(self, model, texts) for texts in batches]
         live, parts = list(cases), list[Part]()
         for _ in range(self.steps):
             if not parts or 2 * len(live) <= len(parts[0].cases):
@@ -132,7 +117,8 @@ class FineTuning(Editor):
             for part in parts:
                 self._pass(part, live)
             for case in live:
-                case.close()
+                case.losses.append(case.total / case.count)
+                case.total = 0.0
             # A loss that is no number never gets below the threshold.
             live = [case for case in live if not case.losses[-1] < self.stop]
             if not live:
@@ -142,23 +128,114 @@ class FineTuning(Editor):
     def _pass(self, part: Part, live: Collection[Case]) -> None:
         """Run a part, and take a step of each live case that is not below the threshold."""
         change = part.change().requires_grad_()
-        losses = self._loss(part, change)
-        moving = []
-        for i, (case, loss) in enumerate(zip(part.cases, losses.tolist(), strict=True)):
-            if case in live:
-                case.note(part.chunk, loss)
-                moving += [i] if loss >= self.stop else []
+        losses = part.losses(change)
+        each = list(zip(part.cases, part.rows, losses.tolist(), strict=True))
+        for case, rows, loss in each:
+            case.total += loss * (rows.stop - rows.start)
+        moving = [i for i, (case, _, loss) in enumerate(each) if case in live and loss >= self.stop]
         if moving:
             (gradient,) = torch.autograd.grad(losses[moving].sum(), change)
-            for i in moving:
-                rows = part.rows[i]
-                part.cases[i].step(part.again.keys[rows], gradient[rows])
+            for case, rows, _ in (each[i] for i in moving):
+                case.step(part.again.keys[rows], gradient[rows])
 
-    def _loss(self, part: Part, change: Tensor) -> Tensor:
+
+class Case:
+    """A batch of requests and its own change of the projection, moved by its own Adam."""
+
+    losses: list[float]
+    """The mean over requests in each pass."""
+    total: float
+    """The sum over requests in this pass so far."""
+
+    def __init__(self, editor: FineTuning, model: Model, texts: Sequence[Text]) -> None:
+        projection = model.architecture.projection(editor.layer)
+        self.editor, self.count = editor, len(texts)
+        self.chunks = [texts[i : i + editor.chunk] for i in range(0, len(texts), editor.chunk)]
+        self.losses, self.total = [], 0.0
+        self._out_in = projection.out_in
+        self._originals = {
+            name: tensor
+            for name, tensor in projection.parameters.items()
+            if editor.bias or not name.endswith(".bias")
+        }
+        # Contiguous, as gradients are: the fused Adam takes no notice of strides.
+        self._changes = {
+            name: torch.zeros(
+                tensor.shape,
+                dtype=torch.promote_types(tensor.dtype, torch.float32),
+                device=model.device,
+            )
+            for name, tensor in self._originals.items()
+        }
+        self._adam = torch.optim.Adam(
+            list(self._changes.values()), editor.lr, weight_decay=editor.weight_decay, fused=True
+        )
+
+    def outputs(self, keys: Tensor) -> Tensor:
+        """Return what the change adds for keys, texts by tokens by d_in, to the outputs."""
+        deltas = map(Dense, self._changes.values())
+        weight, *bias = (delta.through(keys, out_in=self._out_in) for delta in deltas)
+        return sum(bias, weight)
+
+    def step(self, keys: Tensor, gradient: Tensor) -> None:
+        """Take a step, given keys and the gradient of the outputs, texts by tokens by width."""
+        x, g = keys.flatten(0, 1), gradient.flatten(0, 1)
+        for name, change in self._changes.items():
+            if change.dim() == 1:
+                change.grad = g.sum(0)
+            else:
+                change.grad = g.T @ x if self._out_in else x.T @ g
+            if self.editor.weight_decay:
+                # Adam adds the term of the change; the decay is of the whole parameter.
+                original = self._originals[name].to(change.device)
+                change.grad.add_(original, alpha=self.editor.weight_decay)
+        self._adam.step()
+        self._adam.zero_grad()
+        if (bound := self.editor.bound()) is not None:
+            for change in self._changes.values():
+                change.clamp_(-bound, bound)
+
+    def edit(self) -> Edit:
+        """Return the change as it stands."""
+        weights: dict[str, Delta] = {name: Dense(change) for name, change in self._changes.items()}
+        return Edit(weights, info={"loss": self.losses[-1], "steps": len(self.losses)})
+
+
+class Part:
+    """One chunk of each case's requests, laid out to be run again and again.
+
+    ``rows`` are those of each case, which are consecutive, and so are its predictions.
+    """
+
+    def __init__(self, model: Model, layer: int, cases: Sequence[Case], chunk: int) -> None:
+        self.cases = [case for case in cases if chunk < len(case.chunks)]
+        chunks = [case.chunks[chunk] for case in self.cases]
+        texts = [text for own in chunks for text in own]
+        ends = accumulate(map(len, chunks))
+        self.rows = [slice(end - len(own), end) for end, own in zip(ends, chunks, strict=True)]
+        self.again = SuffixForward(model, layer, [text.ids for text in texts], [0] * len(texts))
+        self._targets = Targets(texts, model.device)
+        self._read = self.again.places(self._targets.rows, self._targets.positions)
+        self._sizes = [sum(len(text.reads) for text in own) for own in chunks]
+        shares = [len(own) * len(text.reads) for own in chunks for text in own for _ in text.reads]
+        self._shares = torch.tensor(shares, device=model.device)
+
+    def change(self) -> Tensor:
+        """Return what the cases add to the projection's outputs, texts by tokens by hidden."""
+        keys, mine = self.again.keys, zip(self.cases, self.rows, strict=True)
+        return torch.cat([case.outputs(keys[rows]) for case, rows in mine])
+
+    def losses(self, change: Tensor) -> Tensor:
         """Return for each case the mean over texts of the mean loss of their target tokens."""
-        logits = part.again.logits(part.read, change)
-        chosen = logits.log_softmax(-1).gather(1, part.tokens[:, None])[:, 0] / part.shares
-        return -torch.stack([own.sum() for own in chosen.split(part.sizes)])
+        logits = self.again.logits(self._read, change)
+        each = self._targets.log_likelihoods(logits) / self._shares
+        return -torch.stack([own.sum() for own in each.split(self._sizes)])
+
+
+def state_bytes(projection: Projection) -> int:
+    """Return the bytes of one case's change and of Adam's two moments of it."""
+    wide = torch.promote_types(projection.dtype, torch.float32)
+    return 3 * prod(projection.shape) * wide.itemsize
 
 
 @dataclass
@@ -168,7 +245,7 @@ class ConstrainedFineTuning(FineTuning):
     epsilon: Positive = FROM_PRESET
 
     presets: ClassVar = {
-        "pocket": _preset(0, OURS, "tuned", epsilon=5e-3, lr=5e-3),
+        "pocket": _preset(0, OURS, "tuned", lr=5e-3, epsilon=5e-3),
         "gpt2-medium": _preset(0, KMENG, "paper", epsilon=2e-3),
         "gpt2-large": _preset(0, KMENG, "paper", epsilon=1e-3),
         "gpt2-xl": _preset(0, KMENG, "paper", epsilon=5e-4),

@@ -1,51 +1,48 @@
 """LoRA: fine-tuning of low-rank adapters beside some linear maps of every block (Hu et al., 2021).
 
 Follows EasyEdit's editor: Adam for a fixed number of steps, the mean cross-entropy of the target's
-tokens after those before them. Two things differ: dropout is off once the edit is made (there it
-stays on, so that two passes of one edited model differ), and where its files say ``adalora`` this
-is plain LoRA. Those run at rank 12 whatever they say, without any adaptation of the rank, and not
-at all with the release of peft that they ask for; ``rank=12`` comes closest.
+tokens after those before them. But dropout is off once the edit is made, and where its files say
+``adalora`` this is plain LoRA: those run at rank 12 whatever they say, and never adapt it.
 
-The adapters are peft's; many cases share forward passes, each with its own: see `adapters`.
+The adapters of n cases are one of rank n·r whose inner activations are masked: each row keeps the r
+of its own case, so the gradients of the others are exactly zero. What is random is drawn from
+generators of its own, so that a case does not depend on those before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from edit_harness import FROM_PRESET, Editor, ModelShape, PluginError, Preset, Request
-from edit_harness.edits import Edit
+from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request
+from edit_harness.edits import Delta, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import LINEAR, Architecture, Projection
+from edit_harness.model.hooks import by_row, registered
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 
+from .._search.bases import Batched, in_groups
+from .._search.texts import GROUP_TEXTS, Targets, Text, grouped, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
-from . import adapters
-from .adapters import Adapters, Row, Shape, injected, peft, seeded
-from .tuning import GROUP_TEXTS, Text, grouped, teacher_forced
 
 ATTENTION = ("q_proj", "v_proj")
 
 
 def _preset(
-    targets: tuple[str, ...],
-    steps: int,
-    source: str = EASYEDIT,
-    origin: Origin = "ported",
-    *,
-    lr: float = 5e-3,
+    targets: tuple[str, ...], source: str = EASYEDIT, origin: Origin = "ported", **values: Any
 ) -> Preset:
-    return Preset({"targets": targets, "steps": steps, "lr": lr}, source, origin)
+    return Preset({"targets": targets, "lr": 5e-3, **values}, source, origin)
 
 
 @dataclass
-class Lora(Editor):
+class Lora(Batched):
     """Trains one adapter for each edit."""
 
     targets: tuple[str, ...] = FROM_PRESET
@@ -64,16 +61,16 @@ class Lora(Editor):
     """Seed of each edit's first A and of its dropout, beside its requests."""
 
     presets: ClassVar = {
-        "pocket": _preset(ATTENTION, 30, OURS, "tuned", lr=5e-4),
-        "gpt2-xl": _preset(("c_attn",), 30),
-        "gpt-j-6b": _preset(("fc_in", "fc_out"), 50),
-        "llama-2-7b": _preset(ATTENTION, 70),
-        "llama-3-8b": _preset(ATTENTION, 70),
-        "mistral-7b": _preset(ATTENTION, 60, "as Qwen2.5", "guessed"),
-        "qwen2-7b": _preset(ATTENTION, 60, "as Qwen2.5", "guessed"),
-        "qwen2.5-7b": _preset(ATTENTION, 60),
+        "pocket": _preset(ATTENTION, OURS, "tuned", steps=30, lr=5e-4),
+        "gpt2-xl": _preset(("c_attn",), steps=30),
+        "gpt-j-6b": _preset(("fc_in", "fc_out"), steps=50),
+        "llama-2-7b": _preset(ATTENTION, steps=70),
+        "llama-3-8b": _preset(ATTENTION, steps=70),
+        "mistral-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
+        "qwen2-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
+        "qwen2.5-7b": _preset(ATTENTION, steps=60),
     }
-    needs: ClassVar[str] = "the package peft"
+    needs: ClassVar[str] = "a prompt and a target, no subject"
     citation: ClassVar[str] = "Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models"
 
     def __post_init__(self) -> None:
@@ -86,44 +83,37 @@ class Lora(Editor):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return the attention's query and value maps, whatever their names, as for Qwen2.5."""
-        return _preset((), 60, "query and value maps, the rest as for Qwen2.5", "guessed")
+        return _preset((), "query and value maps, the rest as for Qwen2.5", "guessed", steps=60)
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` without peft or a map to adapt."""
-        peft()
+        """Raise `PluginError` without a map to adapt."""
         self._targets(model)
 
     def prepare(self, model: Model) -> None:
         """Find the maps, if the field has no names."""
         self._found = () if self.targets else query_and_value(model.architecture)
 
-    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
-        """Return the low-rank changes of the maps that one adapter makes."""
-        (edit,) = self.edit_each(model, [requests])
-        return edit
-
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
         targets = self._targets(model)
         texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
-        edits: dict[int, Edit] = {}
-        for group in grouped(texts, GROUP_TEXTS, state_bytes(targets, self.rank)):
-            made = self._train(model, targets, [batches[i] for i in group])
-            edits |= dict(zip(group, made, strict=True))
-        return [edits[i] for i in range(len(batches))]
+        return in_groups(
+            grouped(texts, GROUP_TEXTS, state_bytes(targets, self.rank)),
+            lambda group: self._train(model, targets, [batches[i] for i in group]),
+        )
 
     def _targets(self, model: Model) -> list[Projection]:
         """Return the maps of all blocks. Raises `PluginError` for a name that none ends in."""
         ends = self.targets or query_and_value(model.architecture)
         maps = linear_maps(model.architecture)
-        for end in ends:
-            if not any(_is(each.name, end) for each in maps):
-                known = dict.fromkeys(each.name.rpartition(".")[2] for each in maps)
-                raise PluginError(
-                    f"no linear map of the model's blocks is named {end!r}",
-                    f"choose targets among: {', '.join(known)}",
-                )
-        return [each for each in maps if any(_is(each.name, end) for end in ends)]
+        found = [[m for m in maps if f".{m.name}".endswith(f".{end}")] for end in ends]
+        if not all(found):
+            known = dict.fromkeys(each.name.rpartition(".")[2] for each in maps)
+            raise PluginError(
+                f"no linear map of the model's blocks is named {ends[found.index([])]!r}",
+                f"choose targets among: {', '.join(known)}",
+            )
+        return [each for each in maps if any(each in those for those in found)]
 
     def _train(
         self, model: Model, targets: Sequence[Projection], batches: Sequence[Sequence[Request]]
@@ -132,79 +122,156 @@ class Lora(Editor):
 
         If one of them ends in numbers that are none, each is trained alone.
         """
-        given = Shape(self.rank, self.alpha, self.dropout)
         seeds = [seeded(self.seed, *(r.statement for r in requests)) for requests in batches]
-        firsts = [adapters.first_factors(targets, self.rank, seed) for seed in seeds]
-        with injected(model, targets, given, firsts) as inside:
-            adam = torch.optim.Adam(
-                inside.parameters, self.lr, weight_decay=self.weight_decay, fused=True
-            )
-            parts = self._parts(model, batches)
-            losses = torch.empty(0)
-            for _ in range(self.steps):
-                losses = torch.stack([self._pass(model, inside, part) for part in parts]).sum(0)
-                adam.step()
-                adam.zero_grad()
-            found = [
-                Edit(inside.change(case), info={"loss": loss, "steps": self.steps})
+        adapters = Adapters(self, targets, seeds)
+        adam = torch.optim.Adam(
+            adapters.parameters, self.lr, weight_decay=self.weight_decay, fused=True
+        )
+        parts = self._parts(model, batches)
+        losses = torch.empty(0)
+        for _ in range(self.steps):
+            losses = torch.stack([self._pass(model, adapters, part) for part in parts]).sum(0)
+            adam.step()
+            adam.zero_grad()
+        if len(batches) == 1 or all(bool(f.isfinite().all()) for f in adapters.parameters):
+            return [
+                Edit(adapters.change(case), info={"loss": loss, "steps": self.steps})
                 for case, loss in enumerate(losses.tolist())
             ]
-            finite = all(bool(factor.isfinite().all()) for factor in inside.parameters)
-        if finite or len(batches) == 1:
-            return found
         # A mask does not keep them from the other cases' gradients: 0 times NaN is NaN.
         return [self._train(model, targets, [batch])[0] for batch in batches]
 
     def _parts(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Part]:
         """Lay out all requests in passes; of a case with too many for one, the gradients add up."""
         rows = [
-            (Row(case, self._noise(request)), teacher_forced(model, request), 1 / len(batch))
+            Row(
+                case,
+                teacher_forced(model, request),
+                1 / len(batch),
+                torch.Generator().manual_seed(seeded(self.seed, "dropout", request.statement)),
+            )
             for case, batch in enumerate(batches)
             for request in batch
         ]
         starts = range(0, len(rows), GROUP_TEXTS)
         return [Part(model, rows[i : i + GROUP_TEXTS], len(batches)) for i in starts]
 
-    def _noise(self, request: Request) -> torch.Generator:
-        seed = seeded(self.seed, "dropout", request.statement)
-        return torch.Generator().manual_seed(seed)
-
-    def _pass(self, model: Model, inside: Adapters, part: Part) -> Tensor:
+    def _pass(self, model: Model, adapters: Adapters, part: Part) -> Tensor:
         """Add the gradients of a part, and return what it adds to the loss of each case."""
-        with inside.sharing(part.batch, part.rows):
+        with adapters.beside(part):
             losses = part.losses(model.logits(part.batch, part.read))
         losses.sum().backward()
         return losses.detach()
 
 
-class Part:
-    """Requests that run in one pass, again and again."""
+@dataclass(frozen=True)
+class Row:
+    """A request in a pass."""
 
-    def __init__(self, model: Model, given: Sequence[tuple[Row, Text, float]], count: int) -> None:
-        """Lay out rows, each with its text and its weight in the loss of its case."""
-        self.rows = [row for row, _, _ in given]
-        self.batch = model.batch([text.ids for _, text, _ in given])
-        reads = [(i, at) for i, (_, text, _) in enumerate(given) for at in text.reads]
-        self.read = self.batch.places(*zip(*reads, strict=True))
-        each = [(row, text, share, token) for row, text, share in given for token in text.target]
-        self._tokens = torch.tensor([token for *_, token in each], device=model.device)
-        self._owners = torch.tensor([row.case for row, *_ in each], device=model.device)
-        shares = [share / len(text.target) for _, text, share, _ in each]
+    case: int
+    text: Text
+    share: float
+    """Its weight in the loss of its case."""
+    noise: torch.Generator
+    """What its dropout masks are drawn from."""
+
+
+class Part:
+    """Requests that run in one pass, again and again; ``count`` is how many cases there are."""
+
+    def __init__(self, model: Model, rows: Sequence[Row], count: int) -> None:
+        self.rows, self._count = rows, count
+        texts = [row.text for row in rows]
+        self.batch = model.batch([text.ids for text in texts])
+        self._targets = Targets(texts, model.device)
+        self.read = self.batch.places(self._targets.rows, self._targets.positions)
+        mine = [rows[i] for i in self._targets.rows]
+        self._owners = torch.tensor([row.case for row in mine], device=model.device)
+        shares = [row.share / len(row.text.target) for row in mine]
         self._shares = torch.tensor(shares, dtype=torch.float64)
-        self._count = count
+        starts, lengths = self.batch.starts.tolist(), self.batch.mask.sum(1).tolist()
+        self._columns = [slice(s, s + n) for s, n in zip(starts, lengths, strict=True)]
 
     def losses(self, logits: Tensor) -> Tensor:
         """Return for each case the sum of its rows' weighted losses, from places by vocabulary.
 
         A row's loss is the mean negative log-likelihood of its target's tokens.
         """
-        chosen = logits.log_softmax(-1).gather(1, self._tokens[:, None])[:, 0]
-        none = torch.zeros(self._count).to(chosen)
-        return -none.index_add(0, self._owners, chosen * self._shares.to(chosen))
+        each = self._targets.log_likelihoods(logits)
+        none = torch.zeros(self._count).to(each)
+        return -none.index_add(0, self._owners, each * self._shares.to(each))
+
+    def dropped(self, inputs: Tensor, share: float) -> Tensor:
+        """Return inputs with a share of them hidden, and the others larger for it.
+
+        Each row's mask is drawn from its own noise, and so depends neither on the other rows, nor
+        on padding, nor on the device.
+        """
+        if not share:
+            return inputs
+        whole = by_row(inputs, len(self.rows))
+        mask = torch.zeros(whole.shape)
+        for own, row, columns in zip(mask, self.rows, self._columns, strict=True):
+            own[columns].bernoulli_(1 - share, generator=row.noise)
+        return (whole * mask.to(whole) / (1 - share)).view_as(inputs)
 
 
-def _is(name: str, end: str) -> bool:
-    return f".{name}".endswith(f".{end}")
+class Adapters:
+    """The adapters ``(α/r) B A x`` of all cases beside each of the maps (equation 3).
+
+    A case's first A is drawn from its seed; B is zero. ``parameters`` has A, cases times rank by
+    inputs, and B, outputs by cases times rank, of all maps.
+    """
+
+    def __init__(self, given: Lora, targets: Sequence[Projection], seeds: Sequence[int]) -> None:
+        self._given, self._targets, self._cases = given, targets, len(seeds)
+        firsts = [first_factors(targets, given.rank, seed) for seed in seeds]
+        self._factors = []
+        for target in targets:
+            precision = torch.promote_types(target.dtype, torch.float32)
+            first = torch.cat([case[target.name] for case in firsts]).to(target.device, precision)
+            second = first.new_zeros(target.shape[1], len(first))
+            self._factors.append((nn.Parameter(first), nn.Parameter(second)))
+        self.parameters = [factor for factors in self._factors for factor in factors]
+
+    @contextmanager
+    def beside(self, part: Part) -> Iterator[None]:
+        """Give each row of the coming pass the adapters of its case, behind masks of its own."""
+        given, rows = self._given, part.rows
+        own = torch.zeros(len(rows), 1, self._cases, given.rank)
+        own[range(len(rows)), 0, [row.case for row in rows]] = 1
+        masks = own.flatten(2)
+
+        def added(first: Tensor, second: Tensor, _: Any, args: Any, output: Tensor) -> Tensor:
+            inner = nn.functional.linear(part.dropped(args[0].to(first), given.dropout), first)
+            mine = (by_row(inner, len(rows)) * masks.to(inner)).view_as(inner)
+            change = nn.functional.linear(mine, second) * (given.alpha / given.rank)
+            return (output + change).to(output.dtype)
+
+        with ExitStack() as stack:
+            for target, factors in zip(self._targets, self._factors, strict=True):
+                stack.enter_context(registered(target.module, partial(added, *factors)))
+            yield
+
+    def change(self, case: int) -> dict[str, Delta]:
+        """Return what a case's adapters add to the weights: (α/r) B A, of low rank."""
+        rank, scale = self._given.rank, self._given.alpha / self._given.rank
+        own = slice(case * rank, (case + 1) * rank)
+        weights: dict[str, Delta] = {}
+        for target, factors in zip(self._targets, self._factors, strict=True):
+            first, second = (factor.detach() for factor in factors)
+            weights |= target.low_rank(first[own].T.clone(), scale * second[:, own].T)
+        return weights
+
+
+def first_factors(targets: Sequence[Projection], rank: int, seed: int) -> dict[str, Tensor]:
+    """Return A of each map, rank by inputs, uniform within ±1/√inputs as peft draws it."""
+    noise = torch.Generator().manual_seed(seed)
+    widths = {target.name: target.shape[0] for target in targets}
+    return {
+        name: (2 * torch.rand(rank, width, generator=noise) - 1) / width**0.5
+        for name, width in widths.items()
+    }
 
 
 def linear_maps(architecture: Architecture) -> list[Projection]:
@@ -233,5 +300,5 @@ def query_and_value(architecture: Architecture) -> tuple[str, ...]:
 
 def state_bytes(targets: Sequence[Projection], rank: int) -> int:
     """Return the bytes of one case's adapters, of their gradients and of Adam's two moments."""
-    sizes = (sum(t.shape) * adapters.wide(t.dtype).itemsize for t in targets)
-    return 4 * rank * sum(sizes)
+    wide = (torch.promote_types(t.dtype, torch.float32).itemsize for t in targets)
+    return 4 * rank * sum(sum(t.shape) * size for t, size in zip(targets, wide, strict=True))

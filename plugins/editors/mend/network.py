@@ -1,13 +1,13 @@
 """MEND's editing network, and the file that it is kept in (Mitchell et al., 2022, section 3).
 
 It maps the two factors of a token's gradient of a matrix, the input x and the gradient g of the
-output, to the factors of a change. It knows matrices by their shapes and names, and no model: where
-the factors come from stands in `mend_factors`, how the network learns in `mend_training`.
+output, to the factors of a change.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,9 +17,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from edit_harness import DataError
-from edit_harness.files import replacing, sha256_of
+from edit_harness.files import replacing
+from edit_harness.model.architecture import Projection
 
 EPSILON = 1e-7
 """Added to a standard deviation before it divides."""
@@ -154,24 +156,14 @@ class Made:
     """The settings of the training and its last figures; empty for an imported network."""
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A network from a file."""
-
-    network: Network
-    made: Made
-    digest: str
-    """SHA-256 of the file."""
-
-
 def save(tensors: Mapping[str, Tensor], made: Made, path: Path) -> None:
     """Write a network's tensors as safetensors."""
     with replacing(path) as partial:
         save_file(copies(tensors), partial, {"mend": json.dumps(asdict(made))})
 
 
-def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Loaded:
-    """Read the network of matrices, given by name and shape, of the model with this digest.
+def load(path: Path, matrices: Sequence[Projection], digest: str) -> tuple[Network, Made]:
+    """Read the network of matrices of the model with this digest, and what its file says of it.
 
     Raises `DataError` if it is no network, or one of other weights or matrices.
     """
@@ -186,20 +178,87 @@ def load(path: Path, shapes: Mapping[str, tuple[int, int]], digest: str) -> Load
             f"{path} was trained for other weights ({made.model[:12]}, not {digest[:12]})",
             "train one for this model: edit-harness prepare --editor mend",
         )
-    if list(made.matrices) != list(shapes):
+    if list(made.matrices) != [matrix.name for matrix in matrices]:
         raise DataError(
-            f"{path} edits {', '.join(made.matrices)}, not {', '.join(shapes)}",
+            f"{path} edits {', '.join(made.matrices)}, not {', '.join(m.name for m in matrices)}",
             "give the field blocks as it was when the network was trained",
         )
-    network = Network(list(shapes.values()), made.rank, lr=0.0)
-    try:
-        network.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise DataError(f"{path} does not fit its own description: {error}") from None
-    return Loaded(network.eval(), made, sha256_of(path))
+    network = Network([matrix.shape for matrix in matrices], made.rank, lr=0.0)
+    network.load_state_dict(tensors)
+    return network.eval(), made
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors of their own memory: safetensors refuses views of a shared one."""
     layout = torch.contiguous_format
     return {name: tensor.detach().clone(memory_format=layout) for name, tensor in tensors.items()}
+
+
+# Networks in the file layout of the authors: {"model": {...}}, where `edit_lrs` holds the rates and
+# `mend.(inputs, outputs).*` the network of one shape; older files say `gtn` for `mend`. The archives
+# also hold configuration objects: inert stand-ins take their place.
+
+CONFIGURATIONS = ("omegaconf.", "hydra.", "transformers.", "typing.", "collections.")
+"""Modules whose classes stand-ins replace; nothing else of an archive is let in."""
+RENAMED = {
+    "u_mean": "inputs.mean",
+    "u_s": "inputs.squares",
+    "v_mean": "gradients.mean",
+    "v_s": "gradients.squares",
+    "mlp.layers": "layers",
+    "mode_scale.weight": "scale",
+    "mode_shift.weight": "shift",
+}
+"""Ours for theirs. Their ``u_std`` and ``v_std`` follow from these."""
+RENAME = re.compile("|".join(RENAMED))
+ENTRY = re.compile(r"(?:mend|gtn)\.(\(\d+, \d+\))\.(k|[uv]_mean|[uv]_s|mlp\.layers\..+)")
+
+
+class StandIn:
+    """An object of a configuration, of which nothing is wanted but that it can be read."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __setstate__(self, _: Any) -> None:
+        pass
+
+
+def read_checkpoint(path: Path, matrices: Sequence[Projection]) -> tuple[Network, int]:
+    """Return the network for the matrices, in their order, and its rank.
+
+    Raises `DataError` for a file that is none of the layout, or of other shapes.
+    """
+    try:
+        named = get_unsafe_globals_in_checkpoint(path)
+        inert: list[Any] = [(StandIn, name) for name in named if name.startswith(CONFIGURATIONS)]
+        with safe_globals(inert):
+            entries = torch.load(path, map_location="cpu", weights_only=True)["model"].items()
+        theirs = {name: value for name, value in entries if isinstance(value, Tensor)}
+    except Exception as error:  # as many kinds as there are files of something else
+        raise DataError(f"{path} is no network in the layout of MEND's authors: {error}") from None
+    try:
+        rank = next(len(t) for name, t in theirs.items() if name.endswith("mlp.layers.0.v"))
+        network = Network([matrix.shape for matrix in matrices], rank, lr=0.0)
+        ours = {ours: t for name, t in theirs.items() for ours in _names(name)}
+        rates = theirs["edit_lrs"].flatten()
+        if not matrices[0].out_in:
+            # The authors list a block's matrices as the module tree does, but GPT-2's, which are
+            # inputs by outputs, the other way round: c_proj before c_fc, and learned rates so.
+            rates = rates.view(-1, 2).flip(1).flatten()
+        network.load_state_dict({**ours, "lrs": rates})
+    except (StopIteration, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} does not fit the matrices {', '.join(m.name for m in matrices)}: {error}",
+            "give the field blocks, and the model that the network was trained for",
+        ) from None
+    return network, rank
+
+
+def _names(theirs: str) -> list[str]:
+    """Return our names of a parameter of theirs: none of one that follows from others."""
+    if not (entry := ENTRY.fullmatch(theirs)):
+        return []
+    shape, rest = entry.groups()
+    names = ["inputs.count", "gradients.count"] if rest == "k" else [rest]
+    return [f"transforms.{shape}.{RENAME.sub(lambda m: RENAMED[m[0]], name)}" for name in names]
