@@ -14,12 +14,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
+from edit_harness import Answer, Case, Choose, Measure, Probe, Scores
 from edit_harness.stats import harmonic_mean
 
+from .answers import Sides, means
 from .sources import COUNTERFACT_PLUS, MEMIT, ROME
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ ROLES = {
 }  # fmt: skip
 
 
-class Preference(Metric):
+class Preference(Sides):
     """The mean of some score of the right object over the prompts of each role."""
 
     letter: ClassVar[str]
@@ -67,29 +67,21 @@ class Preference(Metric):
     def score(self, answer: Scores, right: int) -> float:
         """Return the score of one answer, given which of the two objects is right."""
 
-    def measure(
-        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
-    ) -> dict[str, float]:
-        """Return the mean score of each role, before and after the edit."""
-        return self._means("pre", case, before) | self._means("post", case, after)
+    def read(self, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+        """Return the mean score of each role."""
+        found = means(
+            (self._name(probe), self.score(answer, right))
+            for probe, answer in zip(case.probes, answers, strict=True)
+            if (right := self._right(probe)) is not None and isinstance(answer, Scores)
+        )
+        return {name: mean for name, mean in found.items() if not math.isnan(mean)}
 
-    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+    def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as a failure everywhere, in the neighbourhood too."""
-        values = self._means("pre", case, before) if before else {}
-        if self.failure is not None:
-            for probe in case.probes:
-                if self._right(probe) is not None:
-                    values[self._name("post", ROLES[probe.role])] = self.failure
-        return values
-
-    def _means(self, when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
-        scores: dict[str, list[float]] = {}
-        for probe, answer in zip(case.probes, answers, strict=True):
-            if (right := self._right(probe)) is not None and isinstance(answer, Scores):
-                name = self._name(when, ROLES[probe.role])
-                scores.setdefault(name, []).append(self.score(answer, right))
-        means = {name: fmean(values) for name, values in scores.items()}
-        return {name: mean for name, mean in means.items() if not math.isnan(mean)}
+        if self.failure is None:
+            return {}
+        asked = (probe for probe in case.probes if self._right(probe) is not None)
+        return {self._name(probe): self.failure for probe in asked}
 
     def _right(self, probe: Probe) -> int | None:
         """Return which of the offered objects is right; None if the probe is not for us."""
@@ -97,8 +89,9 @@ class Preference(Metric):
             return None
         return right_object(probe)
 
-    def _name(self, when: str, role: Role) -> str:
-        return f"{when}_{role.letter}{self.letter}{role.suffix}"
+    def _name(self, probe: Probe) -> str:
+        role = ROLES[probe.role]
+        return f"{role.letter}{self.letter}{role.suffix}"
 
 
 def right_object(probe: Probe) -> int | None:
