@@ -19,14 +19,15 @@ from edit_harness_plugins.commands.authoring import Knows
 from .files import made_up_id
 from .people import (
     BIRTH,
+    CATEGORY,
     CITIZENSHIP,
     GENDER,
     LANGUAGE,
     PROPERTIES,
     WORK,
     Person,
-    categories_of,
     continents_of,
+    first,
 )
 from .templates import Relation
 from .triples import Fact
@@ -158,7 +159,7 @@ class Source:
     @cached_property
     def _groups(self) -> Mapping[str, Mapping[str, str]]:
         places = continents_of(self.facts)
-        return {BIRTH: places, CITIZENSHIP: places, WORK: categories_of(self.facts)}
+        return {BIRTH: places, CITIZENSHIP: places, WORK: first(self.facts, CATEGORY)}
 
     @cached_property
     def _ids(self) -> Mapping[str, str]:

@@ -90,10 +90,17 @@ class CounterFact(Builder):
         """Return records in random order, spread evenly over the relations."""
         rng = Random(self.seed)
         left: Counter[str] = Counter()
-        by_relation = {
-            name: self._of_relation(table, sentences, name, knows, rng, left)
+        fit = [
+            name
             for name in table.relations
-            if not self._unfit(table, name, report)
+            if len(table.objects[name]) > 1 and table.widest(name) > self.fewest_neighbours
+        ]
+        for name in table.relations.keys() - {*fit}:
+            left["its relation has one object, or none that so many subjects share"] += len(
+                table.by_relation[name]
+            )
+        by_relation = {
+            name: self._of_relation(table, sentences, name, knows, rng, left) for name in fit
         }
         records = spread(by_relation, self.size or len(table.facts))
         left[f"size={self.size} takes no more"] = sum(map(len, by_relation.values())) - len(records)
@@ -102,18 +109,6 @@ class CounterFact(Builder):
                 report(f"left out {counted(number, 'fact')}: {reason}")
         rng.shuffle(records)
         return [{"case_id": i, "pararel_idx": i, **record} for i, record in enumerate(records)]
-
-    def _unfit(self, table: FactTable, name: str, report: Callable[[str], None]) -> bool:
-        """Tell whether nothing can be edited of a relation, and say why."""
-        most, why = table.widest(name), ""
-        if len(table.objects[name]) < 2:
-            why = "it has one object, so that there is nothing else to write"
-        elif most <= self.fewest_neighbours:
-            least = self.fewest_neighbours + 1
-            why = f"an object has {counted(most, 'subject')} at most, fewer than {least}"
-        if why:
-            report(f"left out {name}: {why} ({counted(len(table.by_relation[name]), 'fact')})")
-        return bool(why)
 
     def _of_relation(
         self,

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from edit_harness import Case, Choose, Key, Probe, Request
+from edit_harness_plugins.people import BETWEEN
 
 from .._files.published import sampled_text, unusable
 from .._files.records import Entry, Record
 from .candidates import Values
 from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
 from .flaws import FLAWS, Definitions
-from .subjects import BETWEEN, Subjects, Told
+from .subjects import Subjects, Told
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
 Prompts: TypeAlias = Literal["published", "all"]

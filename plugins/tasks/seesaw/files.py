@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from msgspec import Meta
+from typing import NamedTuple
 
 from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout
@@ -36,8 +34,6 @@ PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "at
 """The lists of prompts on other people, of their ids and of their names, item by item."""
 GENERATION = "generation_prompts"
 EDIT = "requested_rewrite"
-Label = Annotated[str, Meta(pattern=r"^[^|]*[^|\s][^|]*$")]
-"""A value, or a tag, of which several are written with "|" between them."""
 
 HOME = "https://github.com/ENSCMA2/flextape"
 HEADERS = {"Code", "case_id"}

@@ -238,7 +238,7 @@ class SeesawCF(SampledTask):
         return subjects.told_by(
             entry.record
             for own in files.sets_at(self._folder).values()
-            for entry in (read[own] if own in read else files.read(own))
+            for entry in (read.get(own) or files.read(own))
             if not entry.problem
         )
 
@@ -261,7 +261,7 @@ class SeesawCF(SampledTask):
         genders = {
             person: gender
             for person, gender in self._told.genders.items()
-            if not said.has(person, "P21")
+            if not said.gender(person)
         }
         return replace(said, genders=genders)
 
@@ -271,17 +271,13 @@ class SeesawCF(SampledTask):
         return Asking(own.files.name, own.parts, *people, self._values, texts, self.max_prompts)
 
     def _noted(self) -> Iterator[str]:
-        edited = {record["requested_rewrite"]["subject"] for record in self._all_records}
-        yield from self._left_out()
-        yield from self._subjects.notes(files.people(self._all_records), edited)
-        if CROSS_PROPERTY in self._parts:
-            yield from self._without_candidates()
-            yield from self._without_gold()
-
-    def _left_out(self) -> Iterator[str]:
         for name, own in self._named.items():
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
+        yield from self._subjects.notes(files.people(self._all_records))
+        if CROSS_PROPERTY in self._parts:
+            yield from self._without_candidates()
+            yield from self._without_gold()
 
     def _without_candidates(self) -> Iterator[str]:
         for name, own in self._sets.items():
