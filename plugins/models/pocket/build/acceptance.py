@@ -42,27 +42,20 @@ SHOWN = ("ES", "PS", "NS", "NM", "NKL", "NS+", "NM+", "NKL+")
 Figures = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The least that a figure must reach."""
-
-    figure: str
-    least: float
-
-
-BOUNDS = (
-    Bound("recall training", 0.98),
-    Bound("recall held out", 0.75),
-    Bound("flip after layer 0", 0.5),
-    Bound("override", 0.5),
-    Bound("none NS", 0.95),
-    Bound("none NS+", 0.6),
-    Bound("rome ES", 0.98),
-    Bound("rome PS", 0.9),
-    Bound("rome NS", 0.75),
-    Bound("rome extra drop NS to NS+", 0.15),
-    Bound("prompt NS", 0.5),
-)
+BOUNDS = {
+    "recall training": 0.98,
+    "recall held out": 0.75,
+    "flip after layer 0": 0.5,
+    "override": 0.5,
+    "none NS": 0.95,
+    "none NS+": 0.6,
+    "rome ES": 0.98,
+    "rome PS": 0.9,
+    "rome NS": 0.75,
+    "rome extra drop NS to NS+": 0.15,
+    "prompt NS": 0.5,
+}
+"""The least that figures must reach."""
 
 
 @dataclass(frozen=True)
@@ -230,22 +223,13 @@ def measure(folder: Path, cases: int, seed: int = 7) -> Figures:
     return figures | editing(model, cases)
 
 
-def misses(figures: Mapping[str, float]) -> list[Bound]:
-    """List the bounds that the figures don't reach."""
-    return [bound for bound in BOUNDS if not figures[bound.figure] >= bound.least]
-
-
-def show(figures: Mapping[str, float]) -> str:
+def show(figures: Figures) -> str:
     """Write the figures as lines, with their bounds."""
-    bounds = {bound.figure: bound.least for bound in BOUNDS}
     lines = []
     for name, value in figures.items():
-        verdict = ""
-        if name in bounds:
-            verdict = (
-                f"  (at least {bounds[name]:.2f}: {'ok' if value >= bounds[name] else 'MISS'})"
-            )
-        lines.append(f"{name:<32}{value:8.3f}{verdict}")
+        least = BOUNDS.get(name)
+        bound = f"  (at least {least:.2f}: {'ok' if value >= least else 'MISS'})" if least else ""
+        lines.append(f"{name:<32}{value:8.3f}{bound}")
     return "\n".join(lines)
 
 
@@ -260,7 +244,7 @@ def main() -> None:
     print(show(figures))
     if options.out:
         options.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    raise SystemExit(1 if misses(figures) else 0)
+    raise SystemExit(0 if all(figures[name] >= least for name, least in BOUNDS.items()) else 1)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,12 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 from edit_harness_plugins.builders.counterfact import Record, rewrite_of
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
+from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import score_objects
+from .recall import known_facts
 from .world import World
 
 NOUNS = {
@@ -98,15 +97,9 @@ class Peace:
         return True
 
 
-def build_chains(
-    world: World,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    rng: Random,
-    each: int = 5,
-) -> list[Record]:
+def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list[Record]:
     """Return ``each`` records of every shape, as far as the model knows enough, in random order."""
-    links = known_links(world, model, tokenizer, {r for shape in SHAPES for r in shape.relations})
+    links = known_links(world, knows, {r for shape in SHAPES for r in shape.relations})
     peace = Peace()
     records = []
     for shape in SHAPES:
@@ -116,15 +109,11 @@ def build_chains(
     return [{"case_id": i, **record} for i, record in enumerate(records, 1)]
 
 
-def known_links(
-    world: World, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, relations: set[str]
-) -> Links:
+def known_links(world: World, knows: Knows, relations: set[str]) -> Links:
     """Return the objects, by subject and relation, that the model names after question and cloze."""
     facts = [fact for fact in world.table.facts if fact.relation in relations]
-    asked = [(fact, ask(world, fact)) for fact in facts for ask in (_question, _cloze)]
-    scores = score_objects(model, tokenizer, [(text, fact.object) for fact, text in asked])
-    missed = {fact for (fact, _), score in zip(asked, scores, strict=True) if not score.correct}
-    return {(f.subject, f.relation): f.object for f in facts if f not in missed}
+    known = known_facts(knows, facts, lambda f: [_question(world, f), _cloze(world, f)])
+    return {(fact.subject, fact.relation): fact.object for fact in known}
 
 
 def _chains(links: Links, shape: Shape, rng: Random) -> Iterator[Chain]:

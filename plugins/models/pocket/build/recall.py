@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .tokenizer import END_ID
@@ -28,6 +29,16 @@ def knowing(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Knows
         return [score.correct for score in score_objects(model, tokenizer, asked)]
 
     return knows
+
+
+def known_facts(
+    knows: Knows, facts: Sequence[Fact], prompts: Callable[[Fact], Sequence[str]]
+) -> list[Fact]:
+    """Return the facts whose object the model names after each of their prompts."""
+    asked = [(fact, prompt) for fact in facts for prompt in prompts(fact)]
+    answers = knows([(prompt, fact.object) for fact, prompt in asked])
+    missed = {fact for (fact, _), right in zip(asked, answers, strict=True) if not right}
+    return [fact for fact in facts if fact not in missed]
 
 
 @torch.no_grad()

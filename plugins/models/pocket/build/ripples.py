@@ -12,13 +12,12 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 from edit_harness_plugins.builders.counterfact import Record
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
+from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import score_objects
+from .recall import known_facts
 from .world import World
 
 
@@ -54,20 +53,15 @@ FEWEST = 3
 """Tests of an edit in all."""
 
 
-def build_ripples(
-    world: World,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    rng: Random,
-    each: int = 6,
-) -> list[Record]:
+def build_ripples(world: World, knows: Knows, rng: Random, each: int = 6) -> list[Record]:
     """Return ``each`` records of every edited relation, in random order."""
-    known = _known(world, model, tokenizer)
+    facts = [fact for fact in world.table.facts if fact.relation in WORDINGS]
+    known = dict.fromkeys(known_facts(knows, facts, lambda f: [_prompt(f.relation, f.subject)]))
     records: list[Record] = []
     for relation in EDITED:
-        facts = [fact for fact in known if fact.relation == relation]
-        rng.shuffle(facts)
-        made = (Ripples(world, known, fact, rng).record() for fact in facts)
+        ours = [fact for fact in known if fact.relation == relation]
+        rng.shuffle(ours)
+        made = (Ripples(world, known, fact, rng).record() for fact in ours)
         records += islice((record for record in made if _tests(record) >= FEWEST), each)
     rng.shuffle(records)
     return records
@@ -75,16 +69,6 @@ def build_ripples(
 
 def _tests(record: Record) -> int:
     return sum(len(tests) for tests in record.values() if isinstance(tests, list))
-
-
-def _known(
-    world: World, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
-) -> dict[Fact, None]:
-    """Return the facts whose object the model names after their relation's template."""
-    facts = [fact for fact in world.table.facts if fact.relation in WORDINGS]
-    asked = [(_prompt(fact.relation, fact.subject), fact.object) for fact in facts]
-    scores = score_objects(model, tokenizer, asked)
-    return {fact: None for fact, score in zip(facts, scores, strict=True) if score.correct}
 
 
 class Ripples:
