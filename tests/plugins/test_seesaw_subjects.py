@@ -11,8 +11,8 @@ from seesaw_data import SUBJECTS, folder, write
 
 from edit_harness import DataError, Making
 from edit_harness.cli import main
-from edit_harness_plugins.tasks.seesaw import candidates, gather, wikidata
 from edit_harness_plugins.people import Subject
+from edit_harness_plugins.tasks.seesaw import candidates, gather, wikidata
 from edit_harness_plugins.tasks.seesaw.subjects import Subjects, read
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 

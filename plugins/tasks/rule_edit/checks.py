@@ -77,7 +77,7 @@ class Written(Layout):
 
 
 def flaws(record: Record) -> Iterator[str]:
-    """Say what is wrong with the content of a record. Raises `ValueError` if it has no direct instance."""
+    """Say what is wrong with a record. Raises `ValueError` if it has no direct instance."""
     instances = [*record["instances"], *record["unseen"]]
     linked = [each for link in record["hierarchy"] for each in link["instances"]]
     if all(each["kind"] != "direct" for each in record["instances"]):

@@ -17,26 +17,27 @@ LONGEST = 500
 """Characters; a longer text is no formula of geometry, and could be nested too deep to be walked."""
 SHOWN = 60
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
-COMPARISONS = (ast.Lt, ast.Gt)
+COMPARISONS = ([ast.Lt], [ast.Gt])
 
 
 def wrong_formula(text: str, symbols: Collection[str]) -> str:
     """Say why a formula in these symbols cannot be read, or return an empty text."""
-    tree = _parsed(text)
-    problem = "it is no formula" if tree is None else _wrong(tree, symbols)
-    return f"the formula {_short(text)} cannot be read: {problem}" if problem else ""
+    return _told("formula", text, _wrong(_parsed(text), symbols))
 
 
 def wrong_constraint(text: str, symbols: Collection[str]) -> str:
     """Say why a comparison of two formulas cannot be read, or return an empty text."""
     tree = _parsed(text)
-    if not isinstance(tree, ast.Compare) or len(tree.ops) > 1:
-        problem = "it is no comparison of two formulas"
-    elif not isinstance(tree.ops[0], COMPARISONS):
-        problem = "it compares by something else than < or >"
-    else:
+    if isinstance(tree, ast.Compare) and [type(each) for each in tree.ops] in COMPARISONS:
         problem = _wrong(tree.left, symbols) or _wrong(tree.comparators[0], symbols)
-    return f"the constraint {_short(text)} cannot be read: {problem}" if problem else ""
+    else:
+        problem = "it is no comparison of two formulas by < or >"
+    return _told("constraint", text, problem)
+
+
+def _told(what: str, text: str, problem: str) -> str:
+    shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+    return f"the {what} {shown} cannot be read: {problem}" if problem else ""
 
 
 def written(formula: str) -> str:
@@ -58,12 +59,10 @@ def _parsed(text: str) -> ast.expr | None:
         return None
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-
-
-def _wrong(node: ast.expr, symbols: Collection[str]) -> str:
+def _wrong(node: ast.expr | None, symbols: Collection[str]) -> str:
     """Say what in a tree is no part of a formula, or return an empty text."""
+    if node is None:
+        return "it is no formula"
     if isinstance(node, ast.Name):
         known = node.id in symbols or node.id in CONSTANTS
         return "" if known else f"{node.id!r} is none of its symbols"
