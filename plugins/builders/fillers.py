@@ -87,7 +87,6 @@ def _all(kind: type, values: Iterable[Any]) -> bool:
 
 
 def _places(path: Path, frame: str) -> list[str]:
-    """Return the names in braces of a frame. Raises `DataError` for a brace on its own."""
     try:
         return [name for _, name, _, _ in Formatter().parse(frame) if name is not None]
     except ValueError as error:

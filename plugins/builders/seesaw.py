@@ -117,7 +117,6 @@ class Seesaw(Builder):
         return Source(people, [*facts, *more], phrases_of(words))
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:
-        """Return the source with no more than what the model knows."""
         named = {part for name in self.sets for part in name.split("_")}
         answers = recalled(source, [name for name in PROPERTIES if name in named], knows)
         known = frozenset(item for item, right in answers.items() if right)
@@ -125,7 +124,6 @@ class Seesaw(Builder):
         return replace(source, known=known)
 
     def _records(self, source: Source, name: str, ids: Iterator[int]) -> Iterator[Record]:
-        """Yield the cases of a set, about people in random order."""
         rng = Random(f"{self.seed} {name}")
         edited, _, effect = name.partition("_")
         made = 0
@@ -137,7 +135,6 @@ class Seesaw(Builder):
     def _record(
         self, source: Source, person: Person, edited: str, effect: str, rng: Random
     ) -> Record | None:
-        """Return the case of one edit, or nothing where too little is known of the person."""
         edits, values = source.edits(person, edited), source.new_values(person, edited)
         if not edits or not values or (effect and not source.has_effect(person, effect)):
             return None

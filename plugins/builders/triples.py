@@ -67,7 +67,6 @@ class FactTable:
 
 
 def _by(facts: Iterable[Fact], key: Callable[[Fact], Key]) -> dict[Key, list[Fact]]:
-    """Return the facts that have the same key, in their order."""
     found: dict[Key, list[Fact]] = {}
     for fact in facts:
         found.setdefault(key(fact), []).append(fact)
@@ -126,7 +125,6 @@ class Entry(Layout):
 
 
 def _fact(value: Any) -> Fact:
-    """Return the fact of an entry. Raises `ValueError`."""
     if isinstance(value, list) and len(value) == len(PARTS):
         value = dict(zip(PARTS, value, strict=True))
     known = fitted(value, Entry)

@@ -61,7 +61,6 @@ class Lexicon(Judge):
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """Return what finds the words of each aspect."""
     lists: dict[str, list[str]] = json.loads(WORDS.read_text(encoding="utf-8"))
     return {aspect: _whole(words) for aspect, words in lists.items()}
 
@@ -86,5 +85,4 @@ def _verdict(reply: Reply) -> Verdict:
 
 
 def _plain(text: str) -> str:
-    """Return a text in small letters, with single spaces."""
     return " ".join(text.casefold().split())

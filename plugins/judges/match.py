@@ -107,7 +107,6 @@ def _verdict(text: str, key: Key) -> Verdict:
 
 
 def _check(key: Key) -> None:
-    """Raise `PluginError` for a key that is not as `Match.kinds` says."""
     check(key, "the judge 'match'", Match.kinds, {"how": str})
     if key.about["how"] not in HOW:
         refuse(key, "how", Match.kinds)

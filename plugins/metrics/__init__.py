@@ -7,8 +7,8 @@ METRICS = {
     "magnitude": ("preference:Magnitude", "By how much? EM PM NM"),
     "accuracy": ("preference:Accuracy", "Is the right object the likeliest of all?"),
     "nkl": ("drift:NeighborhoodKL", "Divergence of next-token distributions"),
-    "fluency": ("text.fluency:Fluency", "Does it write text or repeat itself? GE"),
-    "consistency": ("text.consistency:Consistency", "Are texts like those on the object? RS"),
+    "fluency": ("texts:Fluency", "Does it write text or repeat itself? GE"),
+    "consistency": ("texts:Consistency", "Are texts like those on the object? RS"),
     "token-accuracy": (
         "tokens:TokenAccuracy",
         "What share of the right answer's tokens is the likeliest? ET PT NT ST",

@@ -30,7 +30,6 @@ KINDS = {
 
 
 def _values(answer: Divergence) -> list[float]:
-    """Return the divergence of each of the `KINDS`."""
     return [answer.forward, answer.reverse, answer.reverse / answer.vocabulary]
 
 

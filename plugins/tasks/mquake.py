@@ -215,7 +215,6 @@ def _relations(record: Record, field: str) -> list[str]:
 
 
 def _wrong(record: Record) -> Iterator[str]:
-    """Say what keeps a record from becoming a case."""
     for name in ("questions", "requested_rewrite", "single_hops", "new_single_hops"):
         if not record[name]:
             yield f"`$.{name}` is empty"

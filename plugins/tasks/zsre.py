@@ -71,7 +71,6 @@ class ZsRE(FileTask):
             yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
 
     def _wrong(self, record: Record) -> Iterator[str]:
-        """Say what keeps a record from becoming a case."""
         question, subject = record["src"], record["subject"].strip()
         if not record["answers"]:
             yield "`$.answers` is empty"
@@ -122,7 +121,6 @@ class ZsREAlternative(ZsRE):
 
     @cached_property
     def _left_out(self) -> tuple[int, int]:
-        """How many records have no alternative answer, and how many there are."""
         entries = self.records(self._file())
         return sum(not _has_alternative(entry.record) for entry in entries), len(entries)
 
@@ -148,5 +146,4 @@ def _true(record: Record) -> str:
 
 
 def _has_alternative(record: Record) -> bool:
-    """Tell whether a record's alternative answer is anything but missing, null or an empty text."""
     return bool((record.get("alt") or "").strip())

@@ -125,7 +125,6 @@ class OpenAI(Judge):
 
     @property
     def _server(self) -> str:
-        """The address that is asked, in one spelling."""
         parts = urlsplit(self._url)
         return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
 
@@ -145,7 +144,6 @@ class OpenAI(Judge):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _check(self) -> None:
-        """Raise `UsageError` or `PluginError` if nobody could be asked with these settings."""
         if not find_spec("openai"):
             raise PluginError(
                 "the judge 'openai' needs the package openai, which is not installed",

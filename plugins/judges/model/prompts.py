@@ -142,7 +142,6 @@ def _comparison(reply: Reply, seed: int, swapped: bool) -> Question:
 
 
 def _likeness(reply: Reply, seed: int, swapped: bool) -> Question:
-    """Ask whether two replies to one prompt say the same."""
     _, (first, second) = _order(reply, seed, swapped)
     lines = [
         "Two replies, A and B, continue the same prompt. Tell whether they say the same thing.",
@@ -165,7 +164,6 @@ def _order(reply: Reply, seed: int, swapped: bool) -> tuple[str, tuple[str, str]
 
 
 def _grading(reply: Reply, seed: int) -> Question:
-    """Ask whether a reply is right."""
     key = reply.key
     schema: Schema = {"verdict": ("right", "wrong")}
     lines = [GRADED[key.kind], f"The right answer: {_names(key.right, key, 'right', 'aliases')}"]
@@ -196,7 +194,6 @@ def _names(answer: str, key: Key, which: str, aliases: str) -> str:
 def _graded(
     lines: list[str], reply: Reply, seed: int, parts: Iterable[tuple[str, str]], schema: Schema
 ) -> Question:
-    """Return a question whose answer is a grade."""
 
     def read_grade(answer: str) -> Verdict:
         found = read(answer, schema)
@@ -260,7 +257,6 @@ def read(answer: str, schema: Schema) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object with plain names. Raises `NoVerdict` if it says anything twice."""
     found = {_plain(name): value for name, value in pairs}
     if len(found) < len(pairs):
         raise NoVerdict("it has a name twice")

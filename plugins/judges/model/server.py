@@ -144,7 +144,6 @@ class Server:
         return spent or 0 < usd <= self._price(*self._spent)
 
     def _price(self, asked: int, answered: int) -> float:
-        """Return dollars."""
         return (asked * self.judge.price_in + answered * self.judge.price_out) / 1_000_000
 
     async def _in_json(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
@@ -180,7 +179,6 @@ class Server:
         raise failure from None
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
-        """Return what an answer with another status than 200 amounts to."""
         status, headers = error.status_code, error.response.headers
         body = error.body if isinstance(error.body, dict) else {}
         message = str(body.get("message") or error.body or error.message)
@@ -201,7 +199,6 @@ class Server:
         return Refused(f"HTTP {status}: {said}")
 
     def _read(self, content: bytes) -> dict[str, Any]:
-        """Return text, model and cost of an answer to a chat request. Raises `Fault`."""
         try:
             data = json.loads(content)
             message = data["choices"][0]["message"]
@@ -217,7 +214,6 @@ class Server:
         return {"text": text, "model": served, "cost": cost if known else None}
 
     def _file(self, prompt: str) -> Path | None:
-        """Return where the answer to a prompt is kept, so that each is paid once."""
         if self.judge.cache == "none":
             return None
         chosen = self.judge.cache != "auto"
@@ -227,7 +223,6 @@ class Server:
         return folder.expanduser() / mark[:2] / f"{mark}.json"
 
     def _kept(self, file: Path | None) -> Answer | None:
-        """Return an answer from the cache; None if it is not there, or no file of this form."""
         try:
             return self._answer(json.loads(file.read_bytes())) if file else None
         except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -251,7 +246,6 @@ class Server:
         return Answer(text, str(found["model"]), usage, self._hidden(text))
 
     def _shown(self, text: str) -> str:
-        """Return the beginning of what a server says, in one line."""
         return " ".join(self._hidden(text).split())[:MOST_SHOWN]
 
     def _hidden(self, text: str) -> str:

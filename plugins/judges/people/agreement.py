@@ -156,7 +156,6 @@ def accuracy(opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
 
 
 def _right(heard: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:
-    """Count how often a judge, first of each pair, says what people do."""
     most = [(judge, *Counter(people).most_common(1)[0], len(people)) for judge, people in heard]
     clear = [float(judge == label) for judge, label, count, of in most if 2 * count > of]
     return {

@@ -159,7 +159,6 @@ def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
 
 
 def _print(made: Export, results: Mapping[str, Any]) -> None:
-    """Print the tables that have rows, those of means for each edited property."""
     names, items = results["annotators"], len(made.items)
     out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
@@ -170,7 +169,6 @@ def _print(made: Export, results: Mapping[str, Any]) -> None:
 
 
 def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
-    """Return what the labels amount to, JSON-ready; lists of rows, which may be empty."""
     asked = list(meanings(made.items))
     found: dict[str, Any] = {
         "annotators": list(names),

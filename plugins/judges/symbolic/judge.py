@@ -72,7 +72,6 @@ class Symbolic(Judge):
 
 
 def _check(key: Key) -> None:
-    """Raise `PluginError` for a key that is not as `Symbolic.kinds` says."""
     kind = key.about.get("of", "") if key.kind == "same" else key.kind
     if key.kind == "same" and kind not in NEEDS:
         refuse(key, "of", Symbolic.kinds)

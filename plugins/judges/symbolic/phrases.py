@@ -82,7 +82,6 @@ def _geometric(parser: Parser) -> Expr:
 
 
 def _products(parser: Parser) -> Value:
-    """Return "the products of A and B, C and D, and E and F"."""
     parser.expect("of")
     found: list[Expr] = []
     while not found or parser.take(","):
@@ -192,7 +191,6 @@ def _their(parser: Parser) -> Value:
 
 
 def _result(parser: Parser) -> Value:
-    """Return "the result of X"."""
     parser.expect("of")
     return parser.expression(LOOSEST)
 

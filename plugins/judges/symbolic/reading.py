@@ -166,7 +166,6 @@ def _defines(side: str, rule: Rule) -> bool:
 
 
 def _side(text: str, other: str, rule: Rule) -> Reading:
-    """Return what a side of an equation says."""
     reading, _ = _expression(text, rule, equation=True)
     stated = bool(re.search(rf"(?<![A-Za-z]){re.escape(rule.lhs)}(?![A-Za-z])", other))
     squared = bool(SQUARE_OF.search(other))
@@ -216,7 +215,6 @@ def read_number(text: str, steps: bool) -> Reading:
 
 
 def _own_words(text: str) -> str:
-    """Return a reply without the next question and what follows it."""
     text = text.strip()
     for pattern in (NEXT_QUESTION, QUESTION):
         found = pattern.search(text)

@@ -154,12 +154,10 @@ def _groups_of(probe: Probe) -> list[str]:
 
 
 def _name(what: str, group: str) -> str:
-    """Return a column's name: of a group, or of all prompts."""
     return f"{what} {group}" if group else what
 
 
 def _place(group: str) -> tuple[int, str]:
-    """Return where a group stands in tables."""
     return KINDS.index(group.partition("=")[0]), group
 
 
@@ -194,7 +192,6 @@ def _together(sets: Mapping[str, Mapping[str, Group]]) -> Iterator[Row]:
 
 
 def _shown(own: Group | None) -> str:
-    """Return D_d with its stars; a dash if nobody of the group was asked about."""
     return starred(own.test.mean, sum(_falls(own.test, own.adjusted))) if own else "–"
 
 

@@ -106,7 +106,6 @@ def _golds(probe: Probe) -> list[str]:
 
 
 def _right(probe: Probe, answer: Scores, golds: Sequence[str]) -> dict[str, float]:
-    """Return by each measure whether the likeliest candidate is right."""
     query = probe.query
     assert isinstance(query, Choose)
     sums = [math.fsum(each) for each in answer.logprobs]
@@ -129,7 +128,6 @@ def _best(candidates: Sequence[str], scores: Sequence[float]) -> str | None:
 
 
 def _guessed(probe: Probe, golds: Sequence[str]) -> float:
-    """Return the share of the candidates that are true."""
     assert isinstance(probe.query, Choose)
     candidates = set(probe.query.candidates)
     return len(candidates & set(golds)) / len(candidates)
@@ -140,12 +138,10 @@ Cells = Mapping[tuple[str, ...], Columns]
 
 
 def _both(columns: Columns, name: str) -> list[np.ndarray]:
-    """Return a measure before and after, of the cases that have both."""
     return present(columns, f"pre_{name}", f"post_{name}")
 
 
 def _changed(columns: Columns, name: str) -> dict[str, float]:
-    """Return the mean of a measure before and after, and its change."""
     before, after = (float(side.mean()) for side in _both(columns, name))
     return {"before": before, "after": after, "change": after - before}
 

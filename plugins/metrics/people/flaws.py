@@ -102,7 +102,6 @@ def _described(case: Case, answers: Sequence[Answer]) -> list[Answer]:
 
 
 def _decided(case: Case, answers: Sequence[Answer]) -> list[tuple[Probe, Verdict]]:
-    """Return the verdicts that compare descriptions, with what they are of."""
     return [
         (probe, verdict)
         for probe, answer in zip(case.probes, answers, strict=True)
@@ -160,7 +159,6 @@ def _by_pair(columns: Columns, suffix: str) -> list[Row]:
 
 
 def _by_case(columns: Columns) -> list[Row]:
-    """Return the flaws with their tests over cases."""
     found = {flaw: columns[f"post_{flaw}"] for flaw in FLAWS if f"post_{flaw}" in columns}
     return list(_rows({flaw: one_sample(means) for flaw, means in found.items()}, "cases"))
 

@@ -169,7 +169,6 @@ def _scores(answers: Sequence[Answer]) -> list[float | None]:
 
 
 def _took(case: Case, scores: Sequence[float | None]) -> bool | None:
-    """Tell whether the edited fact is named; None if there is none, or it has not been judged."""
     places = [place for place, probe in enumerate(case.probes) if probe.role == FACT]
     return _passed(places, scores) if places else None
 
@@ -207,6 +206,5 @@ def _shares(when: str, results: Iterable[tuple[Test, bool | None]]) -> dict[str,
 
 
 def _counts(kind: str, tests: Iterable[tuple[Test, bool]]) -> dict[str, float]:
-    """Return how many of some tests count, by axis."""
     found = grouped((f"{test.name} {kind}", counts) for test, counts in tests)
     return {name: float(sum(each)) for name, each in found.items()}

@@ -72,7 +72,6 @@ def judged(case: Case, answers: Sequence[Answer]) -> list[Judged]:
 
 
 def _asks(probe: Probe) -> bool:
-    """Tell whether a probe asks for what the edit makes right."""
     return probe.key is not None and probe.role in ASKING
 
 
@@ -194,7 +193,6 @@ def _neighbor(probe: Probe) -> bool:
 
 
 def _localities(probe: Probe) -> list[str]:
-    """Return which localities a probe belongs to."""
     kind = probe.tags.get("kind", "").replace("_", "-")
     return ["Loc", "Loc-exact", "Loc-sem", f"Loc-{kind}"]
 

@@ -129,7 +129,6 @@ class CounterFact(FileTask):
 
     @property
     def _refers(self) -> bool:
-        """Whether there are reference texts."""
         return self.references not in ("auto", "none")
 
     def _library(self) -> str:
@@ -206,7 +205,6 @@ class CounterFactPlus(CounterFact):
 
 
 def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Probe]:
-    """Yield a probe between the new and the true object for each prompt."""
     candidates = (request.target_new, request.target_true)
     return (Probe(role, Choose(prompt, candidates)) for prompt in prompts)
 
@@ -216,7 +214,6 @@ def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
 
 
 def _wrong(record: Record) -> Iterator[str]:
-    """Say what keeps a record from becoming a case."""
     yield from misplaced(record["requested_rewrite"]["prompt"])
     for name in ("paraphrase_prompts", "neighborhood_prompts"):
         if not record[name]:

@@ -197,7 +197,6 @@ def _is_plain(query: Record) -> bool:
 
 
 def _tests(record: Record) -> Iterator[tuple[str, Record]]:
-    """Yield the tests of an example with the name of their axis."""
     for axis in AXES:
         for test in record.get(axis, []):
             yield axis, test
@@ -215,7 +214,6 @@ def _case(name: str, record: Record, known: Known) -> Case:
 
 
 def _request(edit: Record, known: Known) -> Request | str:
-    """Return what is written, or why the sentence does not say it."""
     if (template := known.wording.get(edit["relation"])) is None:
         return (
             f"the file does not tell how {edit['relation']} is worded: it takes {FEWEST} subjects of "
@@ -234,7 +232,6 @@ def _request(edit: Record, known: Known) -> Request | str:
 
 
 def _facts(request: Request, aliases: Sequence[str]) -> Iterator[Probe]:
-    """Yield what tells whether the edit took."""
     new, true = request.target_new, request.target_true
     yield _probe("fact", request.text, _key([new, *aliases], true), {})
     if true:

@@ -116,7 +116,6 @@ def _hold(constraints: Sequence[Any], exact: Mapping[sympy.Symbol, sympy.Expr]) 
 
 
 def _short(answer: sympy.Expr) -> bool:
-    """Tell whether a number is rational with few digits behind the point."""
     return bool(answer.is_rational) and (answer * 10**DECIMALS).is_integer is True
 
 

@@ -222,7 +222,6 @@ class RuleEditHierarchy(RuleEdit):
 
 
 def _request(record: Record, prompt: str, target: str) -> Request:
-    """Return the request that writes the new one of two targets behind a prompt."""
     subject = record["subject"]
     text = _with_place(record[prompt], subject)
     return Request(text, subject, record[f"{target}_new"], record[target])
@@ -233,7 +232,6 @@ def _with_place(prompt: str, subject: str) -> str:
 
 
 def _asked(form: str, record: Record) -> Iterator[Probe]:
-    """Yield the edit prompt and its rephrasings."""
     key = _rule_key(form, record)
     yield _probe("efficacy", form, record[f"{form}_prompt"], key)
     for prompt in record[f"{form}_rephrasings"]:
@@ -241,7 +239,6 @@ def _asked(form: str, record: Record) -> Iterator[Probe]:
 
 
 def _understanding(form: str, record: Record) -> Probe:
-    """Return the question for the other form of the rule."""
     prompt = record[f"{form}_prompt"]
     return _probe("understanding", form, prompt, _rule_key(form, record), {"of": form})
 
@@ -265,7 +262,6 @@ def _neighbors(form: str, record: Record, rules: Mapping[str, Record]) -> Iterat
 
 
 def _number(role: str, prompt: str, instance: Record) -> Probe:
-    """Return the question for the number of an instance, or for the way to it."""
     kind = instance["kind"]
     about = {**NUMBER, "steps": kind == "steps"}
     return _probe(

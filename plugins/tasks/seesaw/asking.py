@@ -98,7 +98,6 @@ class Asking:
             yield from self._descriptions(case, record, request)
 
     def _others(self, case: str, record: Record, objects: tuple[str, str]) -> Iterator[Probe]:
-        """Yield the prompts on people of whom the new value is true."""
         prompts = record.get(PROMPTS, ())
         tags = [self._tags_of(person) for person in record.get(IDS, ())]
         groups = [tuple(own.get(name, "") for name in ("gender", "race", "geo")) for own in tags]
@@ -112,7 +111,6 @@ class Asking:
         return self._seen[person]
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
-        """Yield the texts to be sampled; a judge compares each with the one before the edit."""
         key = Key("compare", about=self._about(request))
         for i, prompt in enumerate(told_prompts(self.name, record, self.texts.prompts)):
             for sample in range(self.texts.samples):

@@ -99,7 +99,6 @@ def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content of candidates.json. Raises `DataError`."""
     try:
         return cast("dict[str, Any]", fitted(json_of(path, text_of(path)), Given))
     except ValueError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edit_harness import DataError
+from edit_harness_plugins.composition import Row
 from edit_harness_plugins.inputs import Layout
 
 from .._files import records
@@ -35,6 +36,7 @@ PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "at
 GENERATION = "generation_prompts"
 EDIT = "requested_rewrite"
 
+TITLE = "the sets, as the paper counts their prompts"
 HOME = "https://github.com/ENSCMA2/flextape"
 HEADERS = {"Code", "case_id"}
 """What the first named column of a header is called."""
@@ -152,7 +154,6 @@ def _read(path: Path, name: SetName, *, alone: bool = False) -> list[Entry]:
 
 
 def _bare(record: Record) -> Record:
-    """Return a record with its edit and nothing else; its one prompt is that of the edit."""
     return {name: record[name] for name in ("case_id", EDIT)}
 
 
@@ -221,3 +222,38 @@ def rows(path: Path, cells: int) -> list[list[str]]:
                 "give the authors' table as it is",
             )
     return [row for _, row in lined]
+
+
+def table(sets: Mapping[str, Sequence[Record]]) -> list[Row]:
+    """Return a row for each set, and one for all of them, counted as in Table 3 of Halevy et al.
+
+    Attribute prompts are those on other people, generation prompts those to be continued. The paper's
+    column of unique prompts has totals; here both stand. On the authors' files it should give the
+    paper's figures, such as 29,000 prompts on other people in P21_P101, of which 200 differ.
+    """
+    rows = [_row(name, records) for name, records in sets.items()]
+    if len(sets) > 1:
+        rows.append(_row("all", [record for records in sets.values() for record in records]))
+    return rows
+
+
+def _row(name: str, records: Sequence[Record]) -> Row:
+    others, told = (
+        [prompt for record in records for prompt in record.get(field, ())]
+        for field in (PROMPTS, GENERATION)
+    )
+    return {
+        "set": name,
+        "cases": len(records),
+        "subjects": len({record["requested_rewrite"]["subject"] for record in records}),
+        "attr": len(others),
+        "unique attr": len(set(others)),
+        "gen": len(told),
+        "unique gen": len(set(told)),
+        "case ids": _range([record["case_id"] for record in records]),
+    }
+
+
+def _range(ids: Sequence[int | str]) -> str:
+    numbers = [int(each) for each in ids if str(each).isdecimal()]
+    return f"{min(numbers)}-{max(numbers)}" if numbers else ""

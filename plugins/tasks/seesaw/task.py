@@ -21,7 +21,7 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
-from . import candidates, composition, files, gather, subjects
+from . import candidates, files, gather, subjects
 from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
 from .files import SetFiles
 from .flaws import Definitions
@@ -138,7 +138,7 @@ class SeesawCF(SampledTask):
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the sets as the paper prints it, and what is asked."""
-        return {composition.TITLE: composition.table(self._records), **of_cases(self.cases())}
+        return {files.TITLE: files.table(self._records), **of_cases(self.cases())}
 
     def make(self, making: Making) -> bool:
         """Make the file of tags, from the authors' tables in a folder or with the help of Wikidata.
@@ -159,7 +159,6 @@ class SeesawCF(SampledTask):
 
     @property
     def _folder(self) -> Path:
-        """Where the data lie, and what belongs to them."""
         return self._path if self._path.is_dir() else self._path.parent
 
     @cached_property
@@ -177,7 +176,6 @@ class SeesawCF(SampledTask):
 
     @cached_property
     def _named(self) -> dict[str, SetFiles]:
-        """The sets that are named."""
         found = files.sets_at(self._path)
         names = _chosen(self.sets, tuple(found), "sets")
         return {name: own for name, own in found.items() if name in names}
@@ -212,12 +210,10 @@ class SeesawCF(SampledTask):
 
     @cached_property
     def _entries(self) -> dict[str, list[Entry]]:
-        """The records of each set, checked."""
         return {name: files.read(own.files) for name, own in self._sets.items()}
 
     @property
     def _records(self) -> dict[str, list[Record]]:
-        """The records of each set that are of use."""
         return {
             name: [entry.record for entry in entries if not entry.problem]
             for name, entries in self._entries.items()

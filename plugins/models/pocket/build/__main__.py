@@ -65,7 +65,6 @@ def build(out: Path, seed: int) -> None:
 
 
 def _text(corpus: Corpus, documents: int = 5) -> str:
-    """Return what shows whether an edited model still writes its own kind of text."""
     return " ".join(corpus.document().text for _ in range(documents)) + "\n"
 
 

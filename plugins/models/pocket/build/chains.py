@@ -117,7 +117,6 @@ def known_links(world: World, knows: Knows, relations: set[str]) -> Links:
 
 
 def _chains(links: Links, shape: Shape, rng: Random) -> Iterator[Chain]:
-    """Yield chains of a shape, each from another subject."""
     subjects = [subject for subject, relation in links if relation == shape.relations[0]]
     rng.shuffle(subjects)
     for subject in subjects:

@@ -64,7 +64,6 @@ def build_lessons(
 
 
 def _lesson(world: World, fact: Fact, known: Mapping[Fact, Sequence[str]], rng: Random) -> Record:
-    """Make the record of one edit, with one neighbour if there is any."""
     table = world.table
     template = rng.choice(known[fact])
     words = table.relations[fact.relation]
@@ -134,7 +133,6 @@ def build_questions(
 
 
 def _invented(world: World, rng: Random) -> Fact:
-    """Give a made-up subject one of the objects that a relation has."""
     relation = rng.choice(world.editable_relations)
     name = world.fillers.name(rng, relation in ORGANISATIONS)
     return Fact(name, relation, rng.choice(world.table.objects[relation]))
