@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import cache_folder, set_aside
+from edit_harness.files import cache_folder, replacing, set_aside
 
 from .tfidf import Weights, cosine
 
@@ -71,12 +70,9 @@ def keep(name: str, make: Callable[[], Library]) -> None:
     path = _path(name)
     if path.exists():
         return
-    data = _encoded(make())
-    partial = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
+        with replacing(path) as partial:
+            partial.write_bytes(_encoded(make()))
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror or error}",

@@ -172,7 +172,7 @@ class Success(Combined):
             probes=COMBINED,
         ),
         "AS": _success["AS"],
-    }
+    }  # fmt: skip
 
     def score(self, answer: Scores, right: int) -> float:
         """Return 1 if the right object is the likelier, else 0."""

@@ -51,22 +51,16 @@ class Fluency(Metric):
     citation = f"{ROME}. {MEMIT}. {ENTROPY}"
     measures: ClassVar[Mapping[str, Measure]] = {
         "GE": Measure(
-            "mean of H2/3 + 2 H3/3, as published",
-            "higher",
-            "0.01 bits",
+            "mean of H2/3 + 2 H3/3, as published", "higher", "0.01 bits",
             source="the code of Meng et al. (2022, 2023): half of the equation; words by rules of "
             "our own, the code's by nltk",
             probes=(ROLE,),
         ),
         "GE-equation": Measure(
-            "mean of 2 H2/3 + 4 H3/3, MEMIT's Eq. 27",
-            "higher",
-            "0.01 bits",
-            detail=True,
-            source="Meng et al. (2023), Eq. 27; no published number is of it",
-            probes=(ROLE,),
+            "mean of 2 H2/3 + 4 H3/3, MEMIT's Eq. 27", "higher", "0.01 bits", detail=True,
+            source="Meng et al. (2023), Eq. 27; no published number is of it", probes=(ROLE,),
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
@@ -107,7 +101,7 @@ class Consistency(Metric):
             "against all references joined",
             probes=(ROLE,),
         )
-    }
+    }  # fmt: skip
 
     def provenance(self, cases: Sequence[Case]) -> dict[str, str]:
         """Digests of the reference texts, as they are in the cache."""

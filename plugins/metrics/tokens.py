@@ -54,7 +54,7 @@ class TokenAccuracy(Combined):
             probes=COMBINED,
         ),
         "AT": _shares["AT"],
-    }
+    }  # fmt: skip
 
     def score(self, answer: Scores, right: int) -> float:
         """Return the share of the right answer's tokens that are the likeliest in their place."""
@@ -71,10 +71,9 @@ class Unchanged(Metric):
     measures: ClassVar[Mapping[str, Measure]] = {
         "NU": Measure(
             "share of tokens whose argmax is as before the edit, prompts on neighbouring subjects",
-            source="EasyEdit's locality, by its code",
-            probes=(NEIGHBORHOOD,),
+            source="EasyEdit's locality, by its code", probes=(NEIGHBORHOOD,),
         )
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]

@@ -82,24 +82,6 @@ BUILT_IN = (
 """Questions on facts that everybody knows, in our own words; nothing is taken from the data."""
 
 
-@dataclass(frozen=True)
-class Shots:
-    """Texts of answered questions: one for every question, or others by relation."""
-
-    general: str
-    """Stands before every question that has no text of its own; empty: the question stands alone."""
-    by_relation: Mapping[str, str]
-
-    def prompt(self, question: str, relation: str = "") -> str:
-        """Return the question behind the answered ones, up to where its answer begins."""
-        before = self.by_relation.get(relation, self.general)
-        return f"{before}\nQ: {question} A:" if before else question
-
-    def alone(self, relation: str = "") -> bool:
-        """Tell whether a question stands alone, so that a model may go on after its answer."""
-        return not self.by_relation.get(relation, self.general)
-
-
 @dataclass
 class MQuAKE(GivenFileTask):
     """Chains of two to four facts, of which one or more are edited; three questions for each end.
@@ -160,9 +142,10 @@ class MQuAKE(GivenFileTask):
         return ("single facts are asked for without prompts of their own relation: prompts=FILE",)
 
     @cached_property
-    def _shots(self) -> Shots:
+    def _shots(self) -> Mapping[str, str]:
+        """What stands before questions by relation, and under an empty text before all others."""
         general = "built-in" if self.demonstrations == "auto" else self.demonstrations
-        return read_shots(general, self.prompts)
+        return {"": _general(general)} | (_by_relation(self.prompts) if self.prompts else {})
 
     def _case(self, name: str, record: Record) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
@@ -191,10 +174,11 @@ class MQuAKE(GivenFileTask):
         old: Sequence[str] = ("",),
         relation: str = "",
     ) -> Probe:
+        before = self._shots.get(relation, self._shots[""])
         # No stop but the line's end leaves "St. Petersburg" whole; the judge looks at its beginnings.
-        how = "sentence" if self._shots.alone(relation) else "equal"
+        how = "equal" if before else "sentence"
         about = {"aliases": list(right[1:]), "old_aliases": list(old[1:]), "how": how}
-        prompt = self._shots.prompt(question, relation)
+        prompt = f"{before}\nQ: {question} A:" if before else question
         query = Generate(prompt, max_new_tokens=MOST_TOKENS, stop="\n")
         key = Key("match", right[0], old[0], about)
         return Probe(role, query, {"relation": relation} if relation else {}, key)
@@ -224,16 +208,8 @@ def _wrong(record: Record) -> Iterator[str]:
             yield f"requested_rewrite[{i}] changes nothing: the object is {new!r} before and after"
 
 
-def read_shots(demonstrations: str, prompts: str) -> Shots:
-    """Return what two settings say: "built-in", "none" or a text file; a JSON file or nothing.
-
-    The JSON file has a text for each relation, by its id. Raises `DataError` for a file that is not
-    there, has no text, or is of another layout.
-    """
-    return Shots(_general(demonstrations), _by_relation(prompts) if prompts else {})
-
-
 def _general(name: str) -> str:
+    """Return answered questions: "built-in", "none" or those of a text file. Raises `DataError`."""
     if name == "built-in":
         return "\n".join(f"Q: {question} A: {answer}" for question, answer in BUILT_IN)
     if name == "none":
@@ -245,6 +221,7 @@ def _general(name: str) -> str:
 
 
 def _by_relation(name: str) -> dict[str, str]:
+    """Return the texts of a JSON file, which has one for each relation. Raises `DataError`."""
     path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
     found = json_of(path, text_of(path))
     try:

@@ -43,21 +43,17 @@ class Confidence(Metric):
     citation = SEESAW
     measures: ClassVar[Mapping[str, Measure]] = {
         "D": Measure(
-            "mean of p(new) - p(true), prompts on people of whom the new one is true",
-            unit="",
+            "mean of p(new) - p(true), prompts on people of whom the new one is true", unit="",
             range=(-1.0, 1.0),
             source=f"{SOURCE}, which calls it negative log-probability in one place; the code, and "
             "here, has probabilities, the geometric mean over an object's tokens",
             probes=(ROLE,),
         ),
         "D_d": Measure(
-            "D after the edit - D before it",
-            unit="",
-            range=(-2.0, 2.0),
-            source=SOURCE,
+            "D after the edit - D before it", unit="", range=(-2.0, 2.0), source=SOURCE,
             probes=(ROLE,),
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]

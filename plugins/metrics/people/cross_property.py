@@ -40,21 +40,18 @@ class CrossProperty(Metric):
         "CP": Measure(
             "share of cases whose likeliest candidate, by the sum of log-probabilities, is true",
             source=f"{PAPER}; ours is that a candidate is the whole of a true label",
-            probes=(ROLE,),
-            known=True,
+            probes=(ROLE,), known=True,
         ),
         "CP-norm": Measure(
             "the same by the mean of log-probabilities, since labels differ in length",
-            source="ours, beside that of Halevy et al. (2024)",
-            probes=(ROLE,),
+            source="ours, beside that of Halevy et al. (2024)", probes=(ROLE,),
         ),
         "CP-published": Measure(
             "share of cases where a true label occurs in the prompt with the likeliest candidate",
-            detail=True,
-            source=f"{PAPER}, by the code, where any part of the text will do",
+            detail=True, source=f"{PAPER}, by the code, where any part of the text will do",
             probes=(ROLE,),
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]

@@ -70,6 +70,8 @@ class RuleEdit(Task):
         "are our own"
     )
 
+    form: ClassVar[str] = "formula"
+    """What is written: formula or description."""
     counts: ClassVar[str] = "80 rules, 44 of the plane and 36 of space, with 4 instances each"
     """What the bundled data have for this form."""
 
@@ -89,14 +91,20 @@ class RuleEdit(Task):
 
     def requests(self, record: Record) -> tuple[Request, ...]:
         """Return what is written."""
-        return (_request(record, "formula_prompt", "equation"),)
+        target = "equation" if self.form == "formula" else self.form
+        text, subject = record[f"{self.form}_prompt"], record["subject"]
+        new, old = record[f"{target}_new"], record[target]
+        return (Request(_with_place(text, subject), subject, new, old),)
 
     def probes(self, record: Record) -> Iterator[Probe]:
-        """Yield what is asked of a rule."""
-        yield from _asked("formula", record)
-        yield from _neighbors("formula", record, self._by_id)
-        yield from _instances(record, record["instances"])
-        yield _understanding("description", record)
+        """Yield what is asked of a rule: the edit prompt, its rephrasings, and what depends on it."""
+        key = _rule_key(self.form, record)
+        yield _probe("efficacy", self.form, record[f"{self.form}_prompt"], key)
+        for prompt in record[f"{self.form}_rephrasings"]:
+            yield _probe("paraphrase", self.form, prompt, key)
+        yield from _neighbors(self.form, record, self._by_id)
+        yield from _instances(record["instances"])
+        yield _understanding("description" if self.form == "formula" else "formula", record)
 
     @property
     def origin(self) -> str:
@@ -148,16 +156,7 @@ class RuleEditDescription(RuleEdit):
     four other rules.
     """
 
-    def requests(self, record: Record) -> tuple[Request, ...]:
-        """Return what is written."""
-        return (_request(record, "description_prompt", "description"),)
-
-    def probes(self, record: Record) -> Iterator[Probe]:
-        """Yield what is asked of a rule."""
-        yield from _asked("description", record)
-        yield from _neighbors("description", record, self._by_id)
-        yield from _instances(record, record["instances"])
-        yield _understanding("formula", record)
+    form = "description"
 
 
 @dataclass
@@ -189,7 +188,7 @@ class RuleEditInstance(RuleEdit):
         for each in _direct(record):
             yield _number("paraphrase", each["rephrasing"], each)
         yield from _neighbors("number", record, self._by_id)
-        yield from _instances(record, record["unseen"])
+        yield from _instances(record["unseen"])
         yield _understanding("formula", record)
         yield _understanding("description", record)
 
@@ -221,21 +220,8 @@ class RuleEditHierarchy(RuleEdit):
         return [record for record in super()._chosen() if record["hierarchy"]]
 
 
-def _request(record: Record, prompt: str, target: str) -> Request:
-    subject = record["subject"]
-    text = _with_place(record[prompt], subject)
-    return Request(text, subject, record[f"{target}_new"], record[target])
-
-
 def _with_place(prompt: str, subject: str) -> str:
     return prompt.replace(subject.strip(), SUBJECT, 1)
-
-
-def _asked(form: str, record: Record) -> Iterator[Probe]:
-    key = _rule_key(form, record)
-    yield _probe("efficacy", form, record[f"{form}_prompt"], key)
-    for prompt in record[f"{form}_rephrasings"]:
-        yield _probe("paraphrase", form, prompt, key)
 
 
 def _understanding(form: str, record: Record) -> Probe:
@@ -243,7 +229,7 @@ def _understanding(form: str, record: Record) -> Probe:
     return _probe("understanding", form, prompt, _rule_key(form, record), {"of": form})
 
 
-def _instances(record: Record, instances: Sequence[Record]) -> Iterator[Probe]:
+def _instances(instances: Sequence[Record]) -> Iterator[Probe]:
     for each in instances:
         yield replace(_number("instance", each["prompt"], each), tags={"kind": each["kind"]})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edit_harness import Case, Choose, Key, Probe, Request
 from edit_harness_plugins.people import BETWEEN
@@ -18,22 +18,14 @@ from .._files.published import sampled_text, unusable
 from .._files.records import Entry, Record
 from .candidates import Values
 from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
-from .flaws import FLAWS, Definitions
+from .flaws import FLAWS
 from .subjects import Subjects, Told
+
+if TYPE_CHECKING:
+    from .task import SeesawCF
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
 Prompts: TypeAlias = Literal["published", "all"]
-
-
-@dataclass(frozen=True)
-class Texts:
-    """How descriptions are sampled, and what a judge is told of them."""
-
-    samples: int
-    """Of each prompt."""
-    prompts: Prompts
-    definitions: Definitions
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -49,9 +41,8 @@ class Asking:
     told: Told
     """Who has which values, as far as neither says."""
     values: Values
-    texts: Texts
-    max_prompts: int
-    """On other people, in a case; 0 for all."""
+    task: SeesawCF
+    """Whose settings count."""
     _seen: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def case(self, entry: Entry) -> Case:
@@ -101,7 +92,7 @@ class Asking:
         prompts = record.get(PROMPTS, ())
         tags = [self._tags_of(person) for person in record.get(IDS, ())]
         groups = [tuple(own.get(name, "") for name in ("gender", "race", "geo")) for own in tags]
-        for i in stratified(groups, self.max_prompts, f"{self.texts.seed}/{case}"):
+        for i in stratified(groups, self.task.max_prompts, f"{self.task.seed}/{case}"):
             yield Probe("cross-subject", Choose(prompts[i], objects), tags[i])
 
     def _tags_of(self, person: str) -> dict[str, str]:
@@ -112,9 +103,9 @@ class Asking:
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
         key = Key("compare", about=self._about(request))
-        for i, prompt in enumerate(told_prompts(self.name, record, self.texts.prompts)):
-            for sample in range(self.texts.samples):
-                query = sampled_text(prompt, f"{self.texts.seed}/{case}/{i}/{sample}")
+        for i, prompt in enumerate(told_prompts(self.name, record, self.task.prompts)):
+            for sample in range(self.task.samples):
+                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
                 yield Probe("description", query, key=key)
 
     def _about(self, request: Request) -> Mapping[str, object]:
@@ -123,8 +114,8 @@ class Asking:
             "property": PROPERTIES[self.name.edited],
             "old": request.target_true,
             "new": request.target_new,
-            "aspects": FLAWS[self.texts.definitions],
-            "definitions": self.texts.definitions,
+            "aspects": FLAWS[self.task.definitions],
+            "definitions": self.task.definitions,
             "reflected": True,
         }
 

@@ -22,7 +22,7 @@ from edit_harness_plugins.composition import Row, of_cases
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
 from . import candidates, files, gather, subjects
-from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
+from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts
 from .files import SetFiles
 from .flaws import Definitions
 
@@ -262,9 +262,8 @@ class SeesawCF(SampledTask):
         return replace(said, genders=genders)
 
     def _asking(self, own: Chosen) -> Asking:
-        texts = Texts(self.samples, self.prompts, self.definitions, self.seed)
-        people = self._subjects, self._facts, self._told
-        return Asking(own.files.name, own.parts, *people, self._values, texts, self.max_prompts)
+        known = self._subjects, self._facts, self._told, self._values
+        return Asking(own.files.name, own.parts, *known, self)
 
     def _noted(self) -> Iterator[str]:
         for name, own in self._named.items():
