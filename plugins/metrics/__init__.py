@@ -10,11 +10,11 @@ METRICS = {
     "fluency": ("texts:Fluency", "Does it write text or repeat itself? GE"),
     "consistency": ("texts:Consistency", "Are texts like those on the object? RS"),
     "token-accuracy": (
-        "tokens:TokenAccuracy",
+        "preference:TokenAccuracy",
         "What share of the right answer's tokens is the likeliest? ET PT NT ST",
     ),
     "unchanged": (
-        "tokens:Unchanged",
+        "preference:Unchanged",
         "Is what the model says of neighbours as before the edit? NU",
     ),
     "rule-answers": ("verdicts.rules:RuleAnswers", "Is the edited rule followed? Rel Gen IP RU"),

@@ -11,12 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.rule_edit import formulas
 from edit_harness_plugins.tasks.rule_edit.rules import SOURCE, load
 
 pytest.importorskip("sympy")
 
-from edit_harness_plugins.tasks.rule_edit import build, drawing
+from edit_harness_plugins.tasks.rule_edit import build, checks, rules
 
 RECORDS = json.loads(build.SHIPPED.read_text(encoding="utf-8"))
 BY_ID = {record["id"]: record for record in RECORDS}
@@ -166,11 +165,11 @@ def test_targets_are_the_formulas(record):
 @each_rule
 def test_formulas_can_be_read_and_differ(record):
     for text in (record["formula"], record["formula_new"], *record["derived"].values()):
-        assert not formulas.wrong_formula(text, record["variables"])
+        assert not checks.wrong_formula(text, record["variables"])
     symbols = list(record["variables"])
-    old, new = (drawing.expression(record[n], symbols) for n in ("formula", "formula_new"))
+    old, new = (rules.expression(record[n], symbols) for n in ("formula", "formula_new"))
     assert (old - new).simplify() != 0
-    assert old.free_symbols <= set(map(drawing.sympy.Symbol, symbols))
+    assert old.free_symbols <= set(map(rules.sympy.Symbol, symbols))
     for point in points(record):
         assert not math.isclose(
             value(record["formula"], point), value(record["formula_new"], point)
@@ -407,7 +406,7 @@ def test_answers_are_recomputed_from_the_values(record):
         for formula, answer in (("formula", "answer_true"), ("formula_new", "answer_new")):
             expected = value(record[formula], values)
             assert value(each[answer]) == pytest.approx(expected, rel=1e-12)
-            assert not formulas.wrong_formula(each[answer], ())
+            assert not checks.wrong_formula(each[answer], ())
 
 
 @each_rule
@@ -547,10 +546,10 @@ def test_a_dependent_instance_follows_from_the_dependent_formula(link):
 
 
 def test_a_rule_without_instances_says_so(monkeypatch):
-    monkeypatch.setattr(drawing, "ATTEMPTS", 50)
+    monkeypatch.setattr(rules, "ATTEMPTS", 50)
     rule = replace(RULES.rules["rectangle_area"], constraints=("x > 100",))
     with pytest.raises(DataError, match="50 draws gave 0 of 6 instances"):
-        drawing.draw(rule, rule.formula_new, 6, random.Random(0))
+        rules.draw(rule, rule.formula_new, 6, random.Random(0))
 
 
 def test_draws_of_a_rule_do_not_depend_on_other_rules():

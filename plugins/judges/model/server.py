@@ -162,11 +162,7 @@ class Server:
         return {"model": self.judge.model, "temperature": 0, "max_tokens": self.judge.max_tokens}
 
     async def _post(self, client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a server answers to a request.
-
-        Raises `Fault`, `Refused` or `Halted`; none of them carries the library's error, which knows
-        the request with its headers.
-        """
+        """Return what a server answers to a request."""
         try:
             raw = await client.chat.completions.with_raw_response.create(**body)
             return self._read(raw.http_response.content)

@@ -95,10 +95,7 @@ def names_of(given: Sequence[str]) -> list[str]:
 
 
 def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
-    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some.
-
-    Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
-    """
+    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some."""
     if not (items := list(items_of(run, run.records, tag))):
         raise DataError(
             f"{run.folder.path} has no texts that are to be judged",
@@ -138,10 +135,7 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool
 
 
 def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
-    """Return what each annotator says, of those who say anything.
-
-    Raises `DataError` for two sheets of one of them, and if nobody says anything.
-    """
+    """Return what each annotator says, of those who say anything."""
     found: dict[str, Labels] = {}
     for path in map(Path, files):
         name, labels = sheets.read_labels(made, path)

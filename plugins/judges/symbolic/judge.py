@@ -54,11 +54,7 @@ class Symbolic(Judge):
         return {"sympy": version("sympy")}
 
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Return a verdict for each reply.
-
-        Raises `PluginError` for a key of another kind or without what its kind needs, `DataError`
-        for a formula in a key that cannot be read.
-        """
+        """Return a verdict for each reply."""
         for reply in replies:
             _check(reply.key)
         worker = shared(os.getpid())

@@ -34,10 +34,7 @@ class Worker:
         self._process: subprocess.Popen[str] | None = None
 
     def judge(self, request: Mapping[str, Any], seconds: float) -> Verdict:
-        """Return a verdict; a reply that ends two processes, or takes too long, is undecided.
-
-        Raises `DataError` for a key that cannot be read, and `PluginError` if no process starts.
-        """
+        """Return a verdict; a reply that ends two processes, or takes too long, is undecided."""
         with self._lock:
             for _ in range(2):
                 process = self._process = self._process or _started(self)

@@ -115,10 +115,7 @@ def _expression(text: str, rule: Rule, equation: bool = False) -> tuple[Reading,
 
 
 def _first_line(text: str) -> str:
-    """Return the first line with anything in it, in plain writing; one such as "It is:" goes on.
-
-    Raises `Unread`.
-    """
+    """Return the first line with anything in it, in plain writing; one such as "It is:" goes on."""
     line = ""
     for part in text.splitlines():
         if len(part) > LONGEST:
@@ -198,10 +195,7 @@ def _check_tail(parser: Parser, equation: bool) -> None:
 
 
 def read_number(text: str, steps: bool) -> Reading:
-    """Return the value that a reply ends at: of its first sentence, or of a whole solution.
-
-    Raises `Unread`.
-    """
+    """Return the value that a reply ends at: of its first sentence, or of a whole solution."""
     text = _own_words(text)
     if len(text) > LONGEST_SOLUTION:
         raise Unread(f"longer than {LONGEST_SOLUTION} characters", hopeless=True)

@@ -78,10 +78,7 @@ def _bound(text: str, names: Collection[str]) -> Expr:
 
 
 def read_key(text: str, names: Collection[str]) -> Expr:
-    """Return the expression of a key: ``sqrt(x**2 + y**2)``, ``Rational(4, 3)*pi``.
-
-    Raises `BadKey` if there is anything in it that this syntax does not have.
-    """
+    """Return the expression of a key: ``sqrt(x**2 + y**2)``, ``Rational(4, 3)*pi``."""
     try:
         found = tokens(text, names)
         for token in found:
@@ -121,10 +118,7 @@ Point = dict[Symbol, float]
 
 
 def points(rule: Rule) -> list[Point]:
-    """Return points at which a rule's constraints hold, angles in radians below a right one.
-
-    Raises `BadKey` if none is found.
-    """
+    """Return points at which a rule's constraints hold, angles in radians below a right one."""
     drawn = random.Random(SEED)
     free = sorted(rule.symbols - set(rule.derived), key=str)
     found: list[Point] = []

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from .drawing import Drawn, draw, shown
-from .formulas import equation
-from .rules import Link, Rule, Source, load
+from .rules import Drawn, Link, Rule, Source, draw, load, shown
 
 SHIPPED = Path(__file__).with_name("rule_edit.json")
 SEED = 1
@@ -105,6 +104,12 @@ def linked(base: Rule, link: Link, source: Source) -> dict[str, Any]:
 def dumps(records: Sequence[dict[str, Any]]) -> str:
     """Return the records as the file has them."""
     return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
+
+
+def equation(lhs: str, formula: str) -> str:
+    """Return the equation that a model is to write: x^2 for ``x**2``; a left side d2 is d's square."""
+    right = formula.replace("**", "^").replace("Min(", "min(").replace("Max(", "max(")
+    return f"{re.sub(r'(?<=[A-Za-z])2$', '^2', lhs)} = {right}"
 
 
 def _answers(drawn: Drawn) -> dict[str, Any]:

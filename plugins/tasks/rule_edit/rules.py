@@ -1,20 +1,41 @@
-"""The rules that the data set is made from, as they stand in rules.json.
+"""The rules that the data set is made from, and numbers for their instances.
 
 A rule is a property of a shape, with its formula, the same in words, and both of another rule that
 an edit puts in its place. The formulas and names are those of the paper's Tables 4 and 5 but for
 two that are wrong there; all words are ours, and so are the other formulas, but for two.
+
+Numbers are drawn by a seed, and such that the old and the new rule can be told apart. Values are integers,
+or decimals of the step that a rule asks for. Answers are kept as exact expressions. No two values of an
+instance are alike, so that no rectangle is a square.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from typing import Any
 
+import sympy
 from msgspec import Struct, convert
 
+from edit_harness import DataError
+
 SOURCE = Path(__file__).with_name("rules.json")
+RANGE = (2, 20, 1)
+DECIMALS = 3
+"""Digits behind the point that a rational answer has at most."""
+APART = 0.05
+"""Relative distance that the old and the new answer have to exceed."""
+LEAST = 1
+"""Below it the two digits of a rounded answer would not be exact to half a percent."""
+SPECIAL = (45, 90)
+"""Angles in degrees that are not drawn: their sine and cosine are alike, or one of them is 0."""
+ATTEMPTS = 100_000
+
+Values = dict[str, float]
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,3 +110,104 @@ def load() -> Source:
         tuple(map(frozenset, file["related"])),
         {each["rule"]: convert(each["targets"], tuple[Link, ...]) for each in file["hierarchy"]},
     )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The numbers of an instance: values, and the exact answers by the old and the new rule."""
+
+    values: Values
+    true: sympy.Expr
+    new: sympy.Expr
+
+
+def expression(text: str, symbols: Sequence[str]) -> Any:
+    """Return a formula, or a comparison, as sympy's, which runs what it parses: only our own."""
+    return sympy.sympify(text, locals={name: sympy.Symbol(name) for name in symbols})
+
+
+def draw(rule: Rule, new: str, count: int, rng: Random) -> list[Drawn]:
+    """Return so many instances under the formula ``new``, no two with the same answer.
+
+    An answer that was written for one instance must not do for another. Raises `DataError` if there
+    are not enough.
+    """
+    found: dict[sympy.Expr, Drawn] = {}
+    for drawn in _instances(rule, new, rng):
+        found.setdefault(drawn.new, drawn)
+        if len(found) == count:
+            return list(found.values())
+    raise DataError(
+        f"{rule.id}: {ATTEMPTS:,} draws gave {len(found)} of {count} instances",
+        "widen its ranges, or ease its constraints",
+    )
+
+
+def shown(answer: sympy.Expr) -> str:
+    """Return an answer as a number in a text: exact, or with two digits behind the point."""
+    return str(_number(answer)) if answer.is_rational else f"{float(answer.evalf(30)):.2f}"
+
+
+def _instances(rule: Rule, new: str, rng: Random) -> Iterator[Drawn]:
+    true, other, derived, constraints = _read(rule, new)
+    for _ in range(ATTEMPTS):
+        values = {s: _pick(rule, s, rng) for s in rule.variables if s not in rule.derived}
+        if len(set(values.values())) < len(values) or _special(rule, values):
+            continue
+        exact = {sympy.Symbol(s): _exact(v, rule.units.get(s)) for s, v in values.items()}
+        if not _hold(constraints, exact):
+            continue
+        exact |= {symbol: formula.subs(exact) for symbol, formula in derived.items()}
+        if not all(_short(exact[symbol]) for symbol in derived):
+            continue
+        values = {s: values.get(s) or _number(exact[sympy.Symbol(s)]) for s in rule.variables}
+        answers = true.subs(exact), other.subs(exact)
+        if all(_fit(answer, values) for answer in answers) and _apart(*answers):
+            yield Drawn(values, *answers)
+
+
+def _read(rule: Rule, new: str) -> tuple[Any, Any, dict[sympy.Symbol, Any], list[Any]]:
+    symbols = list(rule.variables)
+    derived = {sympy.Symbol(s): expression(text, symbols) for s, text in rule.derived.items()}
+    constraints = [expression(text, symbols) for text in rule.constraints]
+    return expression(rule.formula, symbols), expression(new, symbols), derived, constraints
+
+
+def _pick(rule: Rule, symbol: str, rng: Random) -> float:
+    low, high, step = rule.ranges.get(symbol, RANGE)
+    value = round(low + step * rng.randrange(round((high - low) / step) + 1), DECIMALS)
+    return int(value) if value == int(value) else value
+
+
+def _exact(value: float, unit: str | None) -> sympy.Expr:
+    exact = sympy.Rational(str(value))
+    return exact * sympy.pi / 180 if unit == "degrees" else exact
+
+
+def _special(rule: Rule, values: Values) -> bool:
+    return any(unit == "degrees" and values[s] in SPECIAL for s, unit in rule.units.items())
+
+
+def _hold(constraints: Sequence[Any], exact: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
+    """Tell whether the constraints hold; none of them has a derived symbol in it."""
+    return all(constraint.subs(exact) == sympy.true for constraint in constraints)
+
+
+def _short(answer: sympy.Expr) -> bool:
+    return bool(answer.is_rational) and (answer * 10**DECIMALS).is_integer is True
+
+
+def _fit(answer: sympy.Expr, values: Values) -> bool:
+    """Tell whether an answer can be given in full, or rounded, and is no number of the prompt."""
+    if answer.is_rational:
+        return _short(answer) and bool(answer > 0) and _number(answer) not in values.values()
+    return bool(answer >= LEAST)
+
+
+def _apart(one: sympy.Expr, two: sympy.Expr) -> bool:
+    left, right = float(one), float(two)
+    return abs(left - right) > APART * max(left, right)
+
+
+def _number(exact: sympy.Expr) -> float:
+    return int(exact) if exact.is_integer else float(exact)

@@ -22,9 +22,8 @@ from edit_harness_plugins.composition import Row, of_cases
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
 from . import candidates, files, gather, subjects
-from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts
+from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Definitions, Prompts
 from .files import SetFiles
-from .flaws import Definitions
 
 NAME = "seesaw-cf"
 OF_PART = {
