@@ -8,7 +8,7 @@ generation prompts are other prompts of the same relation.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -69,7 +69,7 @@ class CounterFact(Builder):
         words = templates.read(material.templates)
         least = LEAST | ({"training": LEAST["training"] + WITHHELD} if self.withhold else {})
         table = _table(triples.read(material.triples), words, least, report)
-        sentences = fillers.read(given(self.fillers, "fillers")) if self.fillers else BUILT_IN
+        sentences = fillers.read(given(self.fillers, "fillers") if self.fillers else BUILT_IN)
         made = self.records(table, sentences, material.knows, report)
         if not made:
             raise DataError(
@@ -254,7 +254,13 @@ def _table(
             f"no fact has one of the relations {listed(list(words))} that have templates",
             f"the facts' relations are {listed(sorted(used))}: write templates for them",
         )
-    if few := list(_too_few(relations.values(), least)):
+    few = [
+        f"{relation.id} has {count} of {kind}, and needs {needed}"
+        for relation in relations.values()
+        for kind, needed in least.items()
+        if (count := len(getattr(relation, kind))) < needed
+    ]
+    if few:
         raise DataError(f"too few templates: {listed(few)}", "write more of them")
     if silent := sorted(used - relations.keys()):
         unsaid = counted(sum(fact.relation in silent for fact in facts), "fact")
@@ -276,10 +282,3 @@ def _table(
     ]
     present = {fact.relation for fact in kept}
     return FactTable(kept, {name: words[name] for name in relations if name in present})
-
-
-def _too_few(relations: Iterable[Relation], least: Mapping[str, int]) -> Iterator[str]:
-    for relation in relations:
-        for kind, needed in least.items():
-            if (count := len(getattr(relation, kind))) < needed:
-                yield f"{relation.id} has {count} of {kind}, and needs {needed}"

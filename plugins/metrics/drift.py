@@ -29,10 +29,6 @@ KINDS = {
 """What follows the name of a number: its formula, and what of the paper it is."""
 
 
-def _values(answer: Divergence) -> list[float]:
-    return [answer.forward, answer.reverse, answer.reverse / answer.vocabulary]
-
-
 class NeighborhoodKL(Metric):
     """Divergence of next-token distributions, the mean over the neighbourhood prompts, in nats.
 
@@ -57,6 +53,10 @@ class NeighborhoodKL(Metric):
             (f"post_NKL{SUFFIXES[probe.role]}{kind}", value)
             for probe, answer in zip(case.probes, after, strict=True)
             if probe.role in SUFFIXES and isinstance(answer, Divergence)
-            for kind, value in zip(KINDS, _values(answer), strict=True)
+            for kind, value in {
+                "": answer.forward,
+                "-reverse": answer.reverse,
+                "-paper": answer.reverse / answer.vocabulary,
+            }.items()
         )
         return {name: mean for name, mean in found.items() if not math.isnan(mean)}

@@ -23,7 +23,7 @@ from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, te
 
 from ._files import records as reading
 from ._files.published import GivenFileTask, Published, local, unusable
-from ._files.records import Entry, Id, Record, Rewrite, misplaced
+from ._files.records import Entry, Id, Record, Rewrite, misplaced, request_of
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
 MOST_TOKENS = 32
@@ -61,24 +61,7 @@ class Layout(inputs.Layout):
     orig: Chains = field(default_factory=Chains)
 
 
-BUILT_IN = (
-    ("In which country is the Colosseum?", "Italy"),
-    ("What is the capital of the country where the Colosseum stands?", "Rome"),
-    ("Who wrote Hamlet?", "William Shakespeare"),
-    ("In which country was the author of Hamlet born?", "England"),
-    ("Which company makes the PlayStation?", "Sony"),
-    ("In which city is the company that makes the PlayStation based?", "Tokyo"),
-    ("On which continent is Kenya?", "Africa"),
-    ("On which continent is the country whose capital is Lima?", "South America"),
-    ("Which sport did Pelé play?", "association football"),
-    ("What is the official language of the country that Pelé was a citizen of?", "Portuguese"),
-    ("Who founded Microsoft?", "Bill Gates"),
-    ("Of which country is the founder of Microsoft a citizen?", "United States of America"),
-    ("What is the currency of Japan?", "yen"),
-    ("What is the currency of the country where sumo comes from?", "yen"),
-    ("Who painted Guernica?", "Pablo Picasso"),
-    ("In which city was the painter of Guernica born?", "Málaga"),
-)
+BUILT_IN = Path(__file__).with_name("demonstrations.txt")
 """Questions on facts that everybody knows, in our own words; nothing is taken from the data."""
 
 
@@ -150,7 +133,7 @@ class MQuAKE(GivenFileTask):
     def _case(self, name: str, record: Record) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
         tags = {"hops": str(len(hops)), "edits": str(len(edits))}
-        requests = tuple(_request(edit) for edit in edits)
+        requests = tuple(map(request_of, edits))
         return Case(name, requests, tuple(self._probes(record, requests)), tags)
 
     def _probes(self, record: Record, requests: Sequence[Request]) -> Iterator[Probe]:
@@ -184,11 +167,6 @@ class MQuAKE(GivenFileTask):
         return Probe(role, query, {"relation": relation} if relation else {}, key)
 
 
-def _request(edit: Record) -> Request:
-    new, true = edit["target_new"]["str"], edit["target_true"]["str"]
-    return Request(edit["prompt"], edit["subject"], new, true)
-
-
 def _relations(record: Record, field: str) -> list[str]:
     """Return the relation of each link of a chain, from its triples; unknown ones are empty."""
     name = "new_triples" if field == "new_single_hops" else "triples"
@@ -210,11 +188,13 @@ def _wrong(record: Record) -> Iterator[str]:
 
 def _general(name: str) -> str:
     """Return answered questions: "built-in", "none" or those of a text file. Raises `DataError`."""
-    if name == "built-in":
-        return "\n".join(f"Q: {question} A: {answer}" for question, answer in BUILT_IN)
     if name == "none":
         return ""
-    path = local(name, "demonstrations is 'built-in', 'none', or a text file")
+    path = (
+        BUILT_IN
+        if name == "built-in"
+        else local(name, "demonstrations is 'built-in', 'none', or a text file")
+    )
     if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text

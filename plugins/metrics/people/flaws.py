@@ -76,7 +76,8 @@ class Flaws(Metric):
         }
         if asked:
             values["post_Reflected"] = len(reflecting) / asked
-        return values | account(told(_described(case, after)))
+        pairs = zip(case.probes, after, strict=True)
+        return values | account(told(a for probe, a in pairs if probe.role == ROLE and probe.key))
 
     def summarize(self, columns: Columns) -> dict[str, float]:
         """Return the means over cases."""
@@ -94,11 +95,6 @@ class Flaws(Metric):
             found[f"flaws{name}{REFLECTED}"] = _by_pair(here, REFLECTED)
             found[f"flaws by case{name}"] = _by_case(here)
         return {title: rows for title, rows in found.items() if rows}
-
-
-def _described(case: Case, answers: Sequence[Answer]) -> list[Answer]:
-    pairs = zip(case.probes, answers, strict=True)
-    return [answer for probe, answer in pairs if probe.role == ROLE and probe.key]
 
 
 def _decided(case: Case, answers: Sequence[Answer]) -> list[tuple[Probe, Verdict]]:

@@ -152,10 +152,12 @@ def _instances(rule: Rule, new: str, rng: Random) -> Iterator[Drawn]:
     true, other, derived, constraints = _read(rule, new)
     for _ in range(ATTEMPTS):
         values = {s: _pick(rule, s, rng) for s in rule.variables if s not in rule.derived}
-        if len(set(values.values())) < len(values) or _special(rule, values):
+        angles = (values[s] for s, unit in rule.units.items() if unit == "degrees")
+        if len(set(values.values())) < len(values) or any(a in SPECIAL for a in angles):
             continue
         exact = {sympy.Symbol(s): _exact(v, rule.units.get(s)) for s, v in values.items()}
-        if not _hold(constraints, exact):
+        # None of them has a derived symbol in it.
+        if not all(constraint.subs(exact) == sympy.true for constraint in constraints):
             continue
         exact |= {symbol: formula.subs(exact) for symbol, formula in derived.items()}
         if not all(_short(exact[symbol]) for symbol in derived):
@@ -182,15 +184,6 @@ def _pick(rule: Rule, symbol: str, rng: Random) -> float:
 def _exact(value: float, unit: str | None) -> sympy.Expr:
     exact = sympy.Rational(str(value))
     return exact * sympy.pi / 180 if unit == "degrees" else exact
-
-
-def _special(rule: Rule, values: Values) -> bool:
-    return any(unit == "degrees" and values[s] in SPECIAL for s, unit in rule.units.items())
-
-
-def _hold(constraints: Sequence[Any], exact: Mapping[sympy.Symbol, sympy.Expr]) -> bool:
-    """Tell whether the constraints hold; none of them has a derived symbol in it."""
-    return all(constraint.subs(exact) == sympy.true for constraint in constraints)
 
 
 def _short(answer: sympy.Expr) -> bool:

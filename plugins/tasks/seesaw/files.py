@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from edit_harness import DataError
 from edit_harness_plugins.composition import Row
@@ -42,60 +41,43 @@ HEADERS = {"Code", "case_id"}
 """What the first named column of a header is called."""
 
 
-class SetName(NamedTuple):
-    """The properties that a set is of."""
+@dataclass(frozen=True)
+class SetFiles:
+    """A set: the properties that it is of, and where it lies; one of the two files may be missing."""
 
     edited: str
     effect: str = ""
     """Empty if the set has prompts on the edited property alone."""
+    main: Path | None = None
+    efficacy: Path | None = None
 
     def __str__(self) -> str:
         return "_".join(filter(None, (self.edited, self.effect)))
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Its place among all sets: by edited property, and those without another one first."""
-        order = ["", *PROPERTIES]
-        return order.index(self.edited), order.index(self.effect)
-
-
-@dataclass(frozen=True)
-class SetFiles:
-    """Where a set lies; one of the two files may be missing."""
-
-    name: SetName
-    main: Path | None = None
-    efficacy: Path | None = None
 
 
 def sets_at(path: Path) -> dict[str, SetFiles]:
     """Return the sets in a folder, or that of one file, by name and in a fixed order.
 
-    Raises `DataError` if there are none, or if a file's name has an unknown property.
+    That is by edited property, and those without another one first. Raises `DataError` if there are
+    none, or if a file's name has an unknown property.
     """
-    paths = sorted(path.glob("seesaw_cf_*.json")) if path.is_dir() else [path]
-    found: dict[SetName, dict[str, Path]] = {}
-    for each in paths:
-        name, part = _named(each)
-        found.setdefault(name, {})[part] = each
+    found: dict[tuple[str, str], dict[str, Path]] = {}
+    for each in sorted(path.glob("seesaw_cf_*.json")) if path.is_dir() else [path]:
+        if (match := NAME.fullmatch(each.name)) is None:
+            raise DataError(
+                f"{each} has no name of a set",
+                "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
+                f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
+            )
+        edited, effect, efficacy = match.groups(default="")
+        found.setdefault((edited, effect), {})["efficacy" if efficacy else "main"] = each
     if not found:
         raise DataError(
             f"{path} has no file seesaw_cf_*.json", "name the folder that the authors' files are in"
         )
-    ranked = sorted(found, key=lambda name: name.rank)
-    return {str(name): SetFiles(name, **found[name]) for name in ranked}
-
-
-def _named(path: Path) -> tuple[SetName, str]:
-    """Return the set that a file is of, and which part of it. Raises `DataError`."""
-    if (match := NAME.fullmatch(path.name)) is None:
-        raise DataError(
-            f"{path} has no name of a set",
-            "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
-            f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
-        )
-    edited, effect, efficacy = match.groups(default="")
-    return SetName(edited, effect), "efficacy" if efficacy else "main"
+    order = ["", *PROPERTIES]
+    ranked = sorted(found, key=lambda pair: [*map(order.index, pair)])
+    return {str(own): own for own in (SetFiles(*pair, **found[pair]) for pair in ranked)}
 
 
 def read(files: SetFiles) -> list[Entry]:
@@ -105,9 +87,9 @@ def read(files: SetFiles) -> list[Entry]:
     others. Raises `DataError` that lists problems, with file, line and record, or names a record
     that has one edit here and another there.
     """
-    entries = _read(files.main, files.name) if files.main else []
+    entries = _read(files.main, files) if files.main else []
     known = {str(entry.record["case_id"]): entry.record for entry in entries}
-    alone = _read(files.efficacy, files.name, alone=True) if files.efficacy else []
+    alone = _read(files.efficacy, files, alone=True) if files.efficacy else []
     for name, record in ((str(each.record["case_id"]), each.record) for each in alone):
         if name in known and known[name][EDIT] != record[EDIT]:
             raise DataError(
@@ -139,42 +121,41 @@ class Asked(Edited):
     generation_prompts: tuple[str, ...] = ()
 
 
-def _read(path: Path, name: SetName, *, alone: bool = False) -> list[Entry]:
+def _read(path: Path, own: SetFiles, *, alone: bool = False) -> list[Entry]:
     """Return the records of a file; in one for efficacy the edits stand alone."""
 
     def wrong(record: Record) -> Iterator[str]:
-        yield from _wrong_edit(record, name)
+        yield from _wrong_edit(record, own)
         if not alone:
-            yield from _wrong_prompts(record, name)
+            yield from _wrong_prompts(record, own)
 
     # Nobody is asked by the name alone, and somebody in Wikidata may have none.
     layout = Edited if alone else Asked
     entries = records.read(path, layout, wrong, key="case_id", passed=(NAMES,))
-    return [Entry(_bare(each.record), each.problem) for each in entries] if alone else entries
+    if not alone:
+        return entries
+    # The one prompt that it has is that of the edit.
+    return [Entry({n: r[n] for n in ("case_id", EDIT)}, problem) for r, problem in entries]
 
 
-def _bare(record: Record) -> Record:
-    return {name: record[name] for name in ("case_id", EDIT)}
-
-
-def _wrong_edit(record: Record, name: SetName) -> Iterator[str]:
+def _wrong_edit(record: Record, own: SetFiles) -> Iterator[str]:
     """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
     rewrite = record[EDIT]
-    if (relation := rewrite["relation_id"]) != name.edited:
-        raise ValueError(f"relation_id is {relation!r}, and the file is of {name.edited!r}")
+    if (relation := rewrite["relation_id"]) != own.edited:
+        raise ValueError(f"relation_id is {relation!r}, and the file is of {own.edited!r}")
     yield from records.misplaced(rewrite["prompt"])
     new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
     if new == true:
         yield f"target_new is the true value {true!r}, so nothing is edited"
 
 
-def _wrong_prompts(record: Record, name: SetName) -> Iterator[str]:
+def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:
     """Say if a pair has no prompt on its other property. Raises `ValueError` for lists unlike in length."""
     lengths = [len(record[field]) for field in PARALLEL]
     if len(set(lengths)) > 1:
         told = ", ".join(map(str, lengths))
         raise ValueError(f"{', '.join(PARALLEL)} have {told} items, expected as many each")
-    if name.effect and not effect_prompt(record):
+    if own.effect and not effect_prompt(record):
         yield f"{GENERATION} has none on the other property"
 
 

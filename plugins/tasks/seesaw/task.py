@@ -187,9 +187,7 @@ class SeesawCF(SampledTask):
         of_each = [Chosen(own, self._parts_of(own, leads=own in leading)) for own in chosen]
         every = len(self._parts) == len(PARTS)  # then also sets of which only the edits are there
         kept = {
-            str(own.files.name): own
-            for own in of_each
-            if own.parts or (every and not own.files.main)
+            str(own.files): own for own in of_each if own.parts or (every and not own.files.main)
         }
         if not kept:
             raise DataError(
@@ -202,7 +200,7 @@ class SeesawCF(SampledTask):
         """Return the parts that a set is asked for; one of edits alone has none."""
         has = {
             CROSS_SUBJECT: leads,
-            CROSS_PROPERTY: own.name.effect in self._values.candidates,
+            CROSS_PROPERTY: own.effect in self._values.candidates,
             OPEN: True,
         }
         return frozenset(part for part in self._parts if own.main and has[part])
@@ -262,7 +260,7 @@ class SeesawCF(SampledTask):
 
     def _asking(self, own: Chosen) -> Asking:
         known = self._subjects, self._facts, self._told, self._values
-        return Asking(own.files.name, own.parts, *known, self)
+        return Asking(own.files, own.parts, *known, self)
 
     def _noted(self) -> Iterator[str]:
         for name, own in self._named.items():
@@ -275,7 +273,7 @@ class SeesawCF(SampledTask):
 
     def _without_candidates(self) -> Iterator[str]:
         for name, own in self._sets.items():
-            effect = own.files.name.effect
+            effect = own.files.effect
             if own.files.main and effect and effect not in self._values.candidates:
                 yield (
                     f"{name}: no values of {effect} ({files.PROPERTIES[effect]}) are known, so "
@@ -305,7 +303,7 @@ def _leading(sets: Iterable[SetFiles]) -> Collection[SetFiles]:
     leading: dict[str, SetFiles] = {}
     for own in sets:
         if own.main:
-            leading.setdefault(own.name.edited, own)
+            leading.setdefault(own.edited, own)
     return leading.values()
 
 

@@ -8,6 +8,7 @@ question and by cloze prompt. It was taught no chains, so that it can't be expec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -18,16 +19,9 @@ from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .recall import known_facts
-from .world import World
+from .world import WORLD_DIR, World, read_json
 
-NOUNS = {
-    "P17": ("the country of {}", "the country where {} is located", "the country that {} is in"),
-    "P27": ("the home country of {}", "the country that {} is a citizen of", "the country of {}"),
-    "P19": ("the birthplace of {}", "the city where {} was born", "the city of birth of {}"),
-    "P131": ("the city of {}", "the city where {} is located", "the city that {} is in"),
-    "P159": ("the city of {}", "the city where {} is based", "the city of the headquarters of {}"),
-    "P176": ("the maker of {}", "the company that makes {}", "the manufacturer of {}"),
-}
+NOUNS: Mapping[str, Sequence[str]] = read_json(WORLD_DIR / "nouns.json")
 """What an object is called by way of its subject; one wording for each question of a chain."""
 QUESTIONS = 3
 
@@ -78,23 +72,22 @@ class Chain(NamedTuple):
         return [fact for i, fact in enumerate(self.new) if i not in self.edited]
 
 
+@dataclass
 class Peace:
     """Keeps chains apart that could not be edited at once: one edits what another depends on."""
 
-    def __init__(self) -> None:
-        self._edited: set[tuple[str, str]] = set()
-        self._kept: set[tuple[str, str]] = set()
+    edited: set[tuple[str, str]] = field(default_factory=set)
+    kept: set[tuple[str, str]] = field(default_factory=set)
 
     def admits(self, chain: Chain) -> bool:
         """Tell whether a chain goes with those before, and keep it in mind if so."""
         edited, kept = (
             {(fact.subject, fact.relation) for fact in facts} for facts in (chain.edits, chain.kept)
         )
-        if edited & (self._edited | self._kept) or kept & self._edited:
-            return False
-        self._edited |= edited
-        self._kept |= kept
-        return True
+        if fits := not (edited & (self.edited | self.kept) or kept & self.edited):
+            self.edited |= edited
+            self.kept |= kept
+        return fits
 
 
 def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list[Record]:

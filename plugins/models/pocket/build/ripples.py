@@ -18,7 +18,7 @@ from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .recall import known_facts
-from .world import World
+from .world import WORLD_DIR, World, read_json
 
 
 class Wording(NamedTuple):
@@ -29,21 +29,7 @@ class Wording(NamedTuple):
     noun: str = ""
 
 
-WORDINGS = {
-    "P17": Wording("COUNTRY", "The country of {} is", "the country of {}"),
-    "P19": Wording("PLACE_OF_BIRTH", "The place of birth of {} is", "the birthplace of {}"),
-    "P21": Wording("SEX_OR_GENDER", "The gender of {} is"),
-    "P27": Wording(
-        "COUNTRY_OF_CITIZENSHIP", "The country of citizenship of {} is", "the home country of {}"
-    ),
-    "P30": Wording("CONTINENT", "The continent of {} is"),
-    "P36": Wording("CAPITAL", "The capital of {} is", "the capital of {}"),
-    "P37": Wording("OFFICIAL_LANGUAGE", "The official language of {} is"),
-    "P101": Wording("FIELD_OF_WORK", "The field of work of {} is"),
-    "P103": Wording("NATIVE_LANGUAGE", "The mother tongue of {} is"),
-    "P131": Wording("LOCATION", "The location of {} is", "the city of {}"),
-    "P159": Wording("HEADQUARTERS", "The headquarters of {} is in", "the city of {}"),
-}
+WORDINGS = {name: Wording(*own) for name, own in read_json(WORLD_DIR / "wordings.json").items()}
 EDITED = ("P27", "P17", "P36", "P19")
 PEOPLE = frozenset({"P19", "P27"})
 """Relations of people, who are known by their surnames too, and may have more than one country."""
