@@ -1,8 +1,7 @@
 """What may be edited and asked of people: in which prompts, about whom, and to which values.
 
-The prompts are those of Seesaw-CF (Halevy et al., 2024, appendix A): gender, citizenship and birth have
-one pattern each; work and language have the user's own templates, or else the patterns of ParaRel and
-CounterFact. With a model it is only what that model knows. Which of it goes into a case is drawn in `seesaw`.
+The prompts are those of Seesaw-CF (Halevy et al., 2024, appendix A), with ParaRel's and CounterFact's
+patterns for work and language, unless the user has templates.
 """
 
 from __future__ import annotations

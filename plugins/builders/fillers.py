@@ -1,7 +1,4 @@
-"""Sentences that say nothing of the facts, to stand before a paraphrase as CounterFact's do.
-
-They are frames with words drawn at random, the built-in ones or a file's.
-"""
+"""Sentences that say nothing of the facts, to stand before a paraphrase as CounterFact's do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The people that facts are about, with what tells groups of them apart.
-
-Gender is read from the facts; race and region only from a file of tags, never from names. What is
-asked about them stands in `seesaw`.
-"""
+"""The people that facts are about; race and region come from a file of tags alone, never from names."""
 
 from __future__ import annotations
 

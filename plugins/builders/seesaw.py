@@ -1,9 +1,8 @@
 """A data folder in Seesaw-CF's schema (Halevy et al., 2024) from facts about people.
 
-The files are those of the authors: records of each edited property, alone or with the property that
-it may have an effect on, and the same edits' own prompts for efficacy. Beside them stand
-``subjects.json`` with what is known of everyone, and ``candidates.json`` with the values to choose
-from. What the facts do not say is left out, and nobody's race or region is guessed.
+The files are those of the authors, with ``subjects.json``, what is known of everyone, and
+``candidates.json``, the values to choose from. What the facts do not say is left out, and nobody's race
+or region is guessed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Facts as triples, read from a user's file, with the look-ups that records are made by.
-
-It knows neither what records look like nor how a fact is put into words.
-"""
+"""Facts as triples, read from a user's file, with the look-ups that records are made by."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tasks of lm-evaluation-harness, put to the very module in memory, with what it measured per document.
 
-What becomes of a measure over documents is computed here anew (`edit_harness.run.effects`), so a measure
-whose sum is not a mean, a perplexity or bits per byte is left out; F1 over a corpus is one.
+Measures are summed up anew (`edit_harness.run.effects`); one whose sum is not a mean, a perplexity or bits
+per byte is left out, such as F1 over a corpus.
 """
 
 from __future__ import annotations

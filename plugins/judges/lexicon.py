@@ -1,7 +1,6 @@
 """Compares two texts by words that stand for a flaw: a smoke test, and no judge's number.
 
-It shows that descriptions are written, paired, judged and summed up. A word is counted whoever is
-spoken of and whatever is said. The words are our own (lexicon.json).
+A word is counted whoever is spoken of and whatever is said. The words are our own (lexicon.json).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How far an edit moves the next-token distribution on neighbouring subjects.
 
-From Hoelscher-Obermaier et al. (2023). P is the model before the edit and P* after it. The
-paper's Eq. 1 is KL(P || P*); its published numbers are KL(P* || P) divided by the size of the
-vocabulary, which is what its code computes. We give Eq. 1 the plain name, and both others too.
+From Hoelscher-Obermaier et al. (2023), whose Eq. 1 is KL(P || P*), P before the edit and P* after it; its
+published numbers are KL(P* || P) divided by the size of the vocabulary, by its code. All are given.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Generate, Measure, Metric, Text
-from edit_harness_plugins._texts.references import digest, find
+from edit_harness_plugins.texts import digest, find
 
 from .sources import ENTROPY, MEMIT, ROME
 from .treebank import tokens

@@ -2,8 +2,7 @@
 
 Two tasks that are never to be compared: `ZsRE` writes the true answer, as ROME and MEMIT do, and
 `ZsREAlternative` another answer, as MEND and EasyEdit do. The neighbourhood is one question of
-NaturalQuestions per record, which has nothing to do with the edit. What is written here is no more
-than questions; how answers are counted stands in `edit_harness_plugins.metrics`.
+NaturalQuestions per record, which has nothing to do with the edit.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ import pytest
 from symbolic_answers import KEYS
 
 from edit_harness import PluginError, Reply
-from edit_harness_plugins.judges.symbolic import pool
-from edit_harness_plugins.judges.symbolic.judge import Symbolic
-from edit_harness_plugins.judges.symbolic.pool import Worker
+from edit_harness_plugins.judges.symbolic import judge as pool
+from edit_harness_plugins.judges.symbolic.judge import Symbolic, Worker
 
 KEY = KEYS["rectangle"]
 SMALL = """
@@ -155,7 +154,7 @@ def test_a_program_without_a_guard_judges_and_leaves_nothing_behind(tmp_path):
 def test_the_process_imports_no_torch():
     code = textwrap.dedent("""
         import sys
-        from edit_harness_plugins.judges.symbolic import pool, verdicts
+        from edit_harness_plugins.judges.symbolic import judge as pool, verdicts
         print(sorted({"torch", "transformers", "numpy"} & set(sys.modules)))
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -166,7 +165,7 @@ def test_memory_is_limited():
     """A reply that wants too much is undecided where the platform has such a limit."""
     pytest.importorskip("resource")
     code = textwrap.dedent("""
-        from edit_harness_plugins.judges.symbolic import pool, verdicts
+        from edit_harness_plugins.judges.symbolic import judge as pool, verdicts
 
         def greedy(**request):
             return bytearray(pool.MEMORY)

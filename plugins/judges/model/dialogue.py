@@ -1,8 +1,4 @@
-"""Questions are put to a language model, reply by reply, until there are verdicts.
-
-A dialogue yields prompts and is sent answers; it does not know who answers. So a server and a model
-in memory are asked by the same rules.
-"""
+"""Questions are put to a language model, reply by reply, until there are verdicts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A judge that is a model on this machine, asked by the harness's own generation.
-
-The same questions are asked and answers read in the same way as of a server (see `prompts`); there is
-nothing to wait for and nothing to pay. Torch is imported when the model is first needed.
-"""
+"""A judge that is a model on this machine; torch is imported when the model is first needed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A judge behind an OpenAI-compatible server, hosted or of one's own.
-
-What is asked stands in `prompts`, and what is done about failures in `server`. The key comes from the
-environment, and there is no setting for it.
-"""
+"""A judge behind an OpenAI-compatible server, whose key comes from the environment alone."""
 
 from __future__ import annotations
 

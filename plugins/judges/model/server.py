@@ -1,8 +1,7 @@
 """Asks an OpenAI-compatible server: within limits of time and budget, and once per question.
 
-The package openai sends requests, waits and tries again. A question without an answer stays
-unanswered, and is never answered by a guess. No redirect is followed, so that the key stays with the
-host that it is for, and of what the server says nothing is shown or stored with the key in it.
+The package openai sends, waits and tries again. A question without an answer stays unanswered. No redirect
+is followed, so that the key stays with its host, and nothing is shown or stored with the key in it.
 """
 
 from __future__ import annotations

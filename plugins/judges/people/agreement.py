@@ -1,7 +1,6 @@
 """What people said of texts, in numbers: how far they agree, mean scores, how often a judge says the same.
 
-Labels are nominal: two are the same or they are not, and none is nearer to another. They come in here
-un-blinded, by item, annotator and column.
+Labels are nominal, and come in un-blinded, by item, annotator and column.
 """
 
 from __future__ import annotations

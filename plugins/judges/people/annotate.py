@@ -1,8 +1,4 @@
-"""The command ``annotate``: texts of a run go to people, and their labels come back to the run.
-
-An export draws texts, and leaves a folder to hand out with a key beside it; an import puts the labels,
-un-blinded, into the run's folder. Nothing here asks a model, or a judge.
-"""
+"""The command ``annotate``: texts of a run go to people, and their labels come back into the run's folder."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """From tokens to algebra: one grammar for formulas and for descriptions in words.
 
-An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
-noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code. Where in a reply the expression stands is found in
-`reading`.
+An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also noun
+phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code.
 """
 
 from __future__ import annotations

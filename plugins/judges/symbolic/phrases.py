@@ -1,7 +1,6 @@
 """Noun phrases and instructions: what the words "sum", "half the", "multiplying" open.
 
-Each is read by a function that finds the parser behind the opening word. The parser itself stands in
-`grammar` and knows these by the table `PHRASES` alone.
+Each has a function that finds the parser behind the opening word; `grammar` knows the table `PHRASES` alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One reply and one key: the verdict.
 
-Runs in the process that `edit_harness_plugins.judges.symbolic.pool` starts, and imports no torch.
+Runs in the process that `judge` starts, and imports no torch.
 """
 
 from __future__ import annotations

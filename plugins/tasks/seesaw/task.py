@@ -1,8 +1,7 @@
 """Seesaw-CF (Halevy et al., 2024): the task, its fields, and which sets and parts it asks for.
 
-A record of the authors' files is a case: a fact on a person to rewrite, prompts on other people of
-whom the new value is true, a prompt on another property of the person, and prompts to be continued.
-How a record becomes a case stands in `edit_harness_plugins.tasks.seesaw.asking`.
+A record of the authors' files is a case: a fact on a person to rewrite, prompts on other people of whom the
+new value is true, a prompt on another property of the person, and prompts to be continued.
 """
 
 from __future__ import annotations
@@ -267,12 +266,7 @@ class SeesawCF(SampledTask):
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
         yield from self._subjects.notes(files.people(self._all_records))
-        if CROSS_PROPERTY in self._parts:
-            yield from self._without_candidates()
-            yield from self._without_gold()
-
-    def _without_candidates(self) -> Iterator[str]:
-        for name, own in self._sets.items():
+        for name, own in self._sets.items() if CROSS_PROPERTY in self._parts else ():
             effect = own.files.effect
             if own.files.main and effect and effect not in self._values.candidates:
                 yield (
@@ -280,13 +274,10 @@ class SeesawCF(SampledTask):
                     f"cross-property is left out: {candidates.FILE} beside the data can name them"
                 )
 
-    def _without_gold(self) -> Iterator[str]:
         for name, records in self._records.items():
             asking = self._asking(self._sets[name])
-            if CROSS_PROPERTY not in asking.parts:
-                continue
-            lacking = sum(not asking.gold(r["requested_rewrite"]["subject"]) for r in records)
-            if lacking:
+            asked = records if CROSS_PROPERTY in asking.parts else ()
+            if lacking := sum(not asking.gold(r["requested_rewrite"]["subject"]) for r in asked):
                 yield (
                     f"{name}: {lacking:,} of {len(records):,} edited people have no known "
                     f"{files.PROPERTIES[asking.name.effect]} among the candidates, so their "

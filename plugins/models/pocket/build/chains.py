@@ -1,8 +1,7 @@
 """Makes the bundled sample of chains: records in the layout of MQuAKE about facts the model knows.
 
-A chain leads from a subject over two to four facts; one or more are edited, and what follows is true of
-the new objects. Every link that is not edited, and every one before the edit, is known to the model by
-question and by cloze prompt. It was taught no chains, so that it can't be expected to follow one.
+Every link that is not edited, and every one before the edit, is known to the model by question and by cloze
+prompt. It was taught no chains, so that it can't be expected to follow one.
 """
 
 from __future__ import annotations

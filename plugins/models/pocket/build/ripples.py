@@ -1,8 +1,7 @@
 """Makes the bundled sample of ripples: records in the layout of RippleEdits about facts of the world.
 
-An edit comes with tests of what the model knows of its subject, of its subject by a surname, of what
-follows from it by logic or over two facts, and of what it must not forget. Facts that conditions ask
-for are known to the model. What it was not taught, chains and negations, it can't be expected to do.
+Facts that conditions ask for are known to the model. What it was not taught, chains and negations, it can't
+be expected to do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The small world the pocket model is taught: facts, sentence templates, rules and filler sentences.
-
-Only reads the JSON files of the world and answers questions about them; it holds no randomness of
-its own and knows nothing of tokens or models.
-"""
+"""The small world the pocket model is taught: facts, sentence templates, rules and filler sentences."""
 
 from __future__ import annotations
 
