@@ -169,7 +169,7 @@ class Seesaw(Builder):
             yield from rng.sample(group, min(self.people, len(group)))
 
     def _phrased(self, prompts: Sequence[str], rng: Random) -> Sequence[str]:
-        few = self.phrasings and self.phrasings < len(prompts)
+        few = 0 < self.phrasings < len(prompts)
         return rng.sample(prompts, self.phrasings) if few else prompts
 
     def _open(

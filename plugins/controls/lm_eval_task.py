@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,9 @@ class LMEval(Control):
         return {
             "lm_eval": version("lm_eval"),
             "tasks": _digest(sorted(map(_described, self._tasks.values()))),
-            "documents": _digest([_documents(task, self.limit) for task in self._tasks.values()]),
+            "documents": _digest(
+                [[*islice(t.eval_docs, self.limit or None)] for t in self._tasks.values()]
+            ),
         }
 
     def load(self) -> None:
@@ -98,10 +101,9 @@ class LMEval(Control):
 
     def _manager(self) -> Any:
         """Return an index with the task, that of one's own folder if it is there: all take seconds."""
-        own = _index(str(Path(self.include_path).resolve()), False) if self.include_path else None
-        if own is not None and self.task in own.all_tasks:
-            return own
-        return _index(str(Path(self.include_path).resolve()) if self.include_path else "", True)
+        folder = str(Path(self.include_path).resolve()) if self.include_path else ""
+        own = _index(folder, False) if folder else None
+        return own if own and self.task in own.all_tasks else _index(folder, True)
 
     def _loaded(self, manager: Any) -> dict[str, Any]:
         try:
@@ -243,10 +245,6 @@ def _described(task: Any) -> str:
     for practical in ("dataset_path", "dataset_kwargs"):
         config.pop(practical, None)
     return json.dumps(config, sort_keys=True, default=lambda value: getattr(value, "__name__", ""))
-
-
-def _documents(task: Any, limit: int) -> list[Any]:
-    return [document for _, document in zip(range(limit or len(task.eval_docs)), task.eval_docs)]  # noqa: B905
 
 
 def _digest(data: Any) -> str:

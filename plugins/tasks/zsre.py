@@ -67,7 +67,9 @@ class ZsRE(FileTask):
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
         for i, (record, problem) in enumerate(entries):
-            yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
+            yield (
+                unusable(str(i), problem) if problem else _case(i, record, record["answers"][0], "")
+            )
 
     def _wrong(self, record: Record) -> Iterator[str]:
         question, subject = record["src"], record["subject"].strip()
@@ -102,7 +104,9 @@ class ZsREAlternative(ZsRE):
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Return a case for every record with an alternative answer. Raises `DataError` if none has."""
         found = [
-            unusable(str(i), problem) if problem else _case(i, record, record["alt"], _true(record))
+            unusable(str(i), problem)
+            if problem
+            else _case(i, record, record["alt"], record["answers"][0])
             for i, (record, problem) in enumerate(entries)
             if _has_alternative(record)
         ]
@@ -128,20 +132,13 @@ def _case(position: int, record: Record, target_new: str, target_true: str) -> C
     """Make the case that writes an answer. The published prompts are kept, "?" and all."""
     subject = record["subject"].strip()  # as it is cut out, it leaves the spaces beside it
     prompt = record["src"].replace(subject, SUBJECT, 1)
-    probes = (
-        _probe("efficacy", record["src"], target_new),
-        _probe("paraphrase", record["rephrase"], target_new),
-        _probe("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
+    asked = (
+        ("efficacy", record["src"], target_new),
+        ("paraphrase", record["rephrase"], target_new),
+        ("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
     )
+    probes = tuple(Probe(role, Choose(text, (answer,))) for role, text, answer in asked)
     return Case(str(position), (Request(prompt, subject, target_new, target_true),), probes)
-
-
-def _probe(role: str, prompt: str, answer: str) -> Probe:
-    return Probe(role, Choose(prompt, (answer,)))
-
-
-def _true(record: Record) -> str:
-    return record["answers"][0]
 
 
 def _has_alternative(record: Record) -> bool:

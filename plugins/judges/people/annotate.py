@@ -176,13 +176,8 @@ def _stored(
 ) -> dict[str, Any]:
     """Return what an import leaves with the run: enough to compute its numbers anew."""
     items = [
-        {
-            "item": mark,
-            **{name: getattr(opinion.item, name) for name in KEPT},
-            "texts": opinion.item.digest,
-            "labels": opinion.labels,
-            "judge": opinion.item.judged,
-        }
+        {"item": mark, **{name: getattr(opinion.item, name) for name in KEPT}}
+        | {"texts": opinion.item.digest, "labels": opinion.labels, "judge": opinion.item.judged}
         for mark, opinion in said.items()
     ]
     asked = meanings(made.items)

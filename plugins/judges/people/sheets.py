@@ -107,11 +107,6 @@ def write_export(made: Export, folder: Path) -> None:
     """Write sheets and guidelines, and the key last: with it, an export is whole."""
     asked = meanings(made.items)
     heads = [ITEM, ANNOTATOR, *SHOWS[made.form], *asked]
-    if len({*heads}) < len(heads):
-        raise DataError(
-            f"two columns of the sheet would have one name: {', '.join(heads)}",
-            "the task has to name the aspects of its keys differently",
-        )
     (folder / SHEETS).mkdir(parents=True, exist_ok=True)
     for name in made.annotators:
         rows = [

@@ -1,7 +1,4 @@
-"""One reply and one key: the verdict.
-
-Runs in the process that `judge` starts, and imports no torch.
-"""
+"""One reply and one key: the verdict; it is given in the process that `judge` starts, without torch."""
 
 from __future__ import annotations
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from edit_harness import Case
-from edit_harness_plugins.significance import benjamini_hochberg
+from edit_harness_plugins.significance import McNemar, TTest, benjamini_hochberg
 
 Columns = Mapping[str, np.ndarray]
 Row = Mapping[str, Any]
 Tables = dict[str, Sequence[Row]]
 ALPHA = 0.05
 T = TypeVar("T")
-
-
-class Tested(Protocol):
-    """What a test says."""
-
-    @property
-    def p(self) -> float | None:
-        """How likely such a difference is by chance; None if nothing could be tested."""
 
 
 def by_tag(cases: Sequence[Case], columns: Columns, *tags: str) -> dict[tuple[str, ...], Columns]:
@@ -50,7 +42,7 @@ def present(columns: Columns, *names: str) -> list[np.ndarray]:
     return [each[there] for each in found]
 
 
-def corrected(tests: Mapping[T, Tested]) -> dict[T, float | None]:
+def corrected(tests: Mapping[T, TTest | McNemar]) -> dict[T, float | None]:
     """Return the p-values of tests, corrected for their number (Benjamini and Hochberg)."""
     return dict(zip(tests, benjamini_hochberg([test.p for test in tests.values()]), strict=True))
 

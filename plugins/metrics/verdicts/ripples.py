@@ -83,15 +83,6 @@ def tests_of(case: Case) -> list[Test]:
     return list(tests.values())
 
 
-def _axis_measure(role: str, prompts: str) -> Measure:
-    return Measure(
-        f"mean over cases of passed / counted tests, {prompts}; before the edit of the same tests, or "
-        "of all executed ones if no edit took",
-        source=SOURCE,
-        probes=(role, CONDITION, FACT),
-    )
-
-
 class Ripple(Metric):
     """The share of passed tests along six axes, of edits that took and tests that the model can take.
 
@@ -102,7 +93,14 @@ class Ripple(Metric):
 
     citation = RIPPLE_EDITS
     measures: ClassVar[Mapping[str, Measure]] = {
-        **{name: _axis_measure(role, prompts) for role, (name, prompts) in AXES.items()},
+        **{
+            name: Measure(
+                f"mean over cases of passed / counted tests, {prompts}; before the edit of the same "
+                "tests, or of all executed ones if no edit took",
+                source=SOURCE, probes=(role, CONDITION, FACT),
+            )
+            for role, (name, prompts) in AXES.items()
+        },
         "Executed": Measure(
             "mean over all cases of the share of tests whose conditions the unedited model meets; it "
             "has no value after the edit",

@@ -93,7 +93,16 @@ class CounterFact(FileTask):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        return (*super().notes, *self._notes_on_references)
+        known = super().notes
+        if not self.generation or self.references == "authors":
+            return known
+        if not self._refers:
+            return (
+                *known,
+                "there are no reference texts, so no RS: --task-args references=authors",
+            )
+        name = Path(self.references).name
+        return (*known, f"RS is of the texts in {name}, not of the authors' references")
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
@@ -116,15 +125,6 @@ class CounterFact(FileTask):
         usable = [record for record, problem in entries if not problem]
         return {TITLE: table(usable),
                 **of_cases(self.cases())}  # fmt: skip
-
-    @property
-    def _notes_on_references(self) -> tuple[str, ...]:
-        if not self.generation or self.references == "authors":
-            return ()
-        if not self._refers:
-            return ("there are no reference texts, so no RS: --task-args references=authors",)
-        name = Path(self.references).name
-        return (f"RS is of the texts in {name}, not of the authors' references",)
 
     @property
     def _refers(self) -> bool:

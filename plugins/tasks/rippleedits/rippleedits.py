@@ -266,7 +266,6 @@ def _names(answer: Record) -> list[str]:
 
 
 def _wrong(record: Record) -> tuple[str, ...]:
-    """Raise `ValueError` for an example without any axis."""
     if not record.keys() & AXES.keys():
         raise ValueError(f"none of {', '.join(AXES)} is there")
     return ()

@@ -173,13 +173,11 @@ class RuleEditInstance(RuleEdit):
 
     def requests(self, record: Record) -> tuple[Request, ...]:
         """Return what is written, in this order."""
+        subject = record["subject"]
         return tuple(
-            Request(
-                _with_place(each["prompt"], record["subject"]), record["subject"],
-                each["target_new"], each["target_true"],
-            )
-            for each in _direct(record)
-        )  # fmt: skip
+            Request(_with_place(e["prompt"], subject), subject, e["target_new"], e["target_true"])
+            for e in _direct(record)
+        )
 
     def probes(self, record: Record) -> Iterator[Probe]:
         """Yield what is asked of a rule."""

@@ -21,12 +21,9 @@ from .._files import records
 from .._files.records import Entry, Id, Record, Rewrite
 
 PROPERTIES: Mapping[str, str] = {
-    "P101": "field of work",
-    "P103": "native language",
-    "P21": "gender",
-    "P27": "citizenship",
+    "P101": "field of work", "P103": "native language", "P21": "gender", "P27": "citizenship",
     "P19": "place of birth",
-}
+}  # fmt: skip
 """What can be edited, by its id in Wikidata, as a judge is told of it."""
 OF = "|".join(PROPERTIES)
 NAME = re.compile(rf"seesaw_cf_({OF})(?:_({OF}))?(_eff)?\.json")

@@ -32,13 +32,6 @@ OF_PART = {
 }
 """The metrics of each part; the edits themselves are measured in any case."""
 
-MAKES = (
-    "tags     none made: --data FOLDER takes the authors' tables, --data wikidata asks Wikidata, "
-    "--data wikidata:FOLDER both"
-)
-PREPARED = "tags made by prepare"
-"""What notes call them."""
-
 
 class Chosen(NamedTuple):
     """A set, and the parts that it is asked for."""
@@ -146,7 +139,10 @@ class SeesawCF(SampledTask):
         `DataError`.
         """
         if not making.data:
-            making.report(MAKES)
+            making.report(
+                "tags     none made: --data FOLDER takes the authors' tables, --data wikidata asks "
+                "Wikidata, --data wikidata:FOLDER both"
+            )
             return False
         source, _, named = making.data.partition(":")
         asks = source == "wikidata"
@@ -240,7 +236,11 @@ class SeesawCF(SampledTask):
         if (beside := self._folder / subjects.FILE).is_file():
             return subjects.read(beside)
         prepared = cache_folder() / "tasks" / NAME / subjects.FILE
-        return subjects.read(prepared, PREPARED) if prepared.is_file() else subjects.Subjects()
+        return (
+            subjects.read(prepared, "tags made by prepare")
+            if prepared.is_file()
+            else subjects.Subjects()
+        )
 
     @cached_property
     def _subjects(self) -> subjects.Subjects:

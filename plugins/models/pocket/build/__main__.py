@@ -58,14 +58,12 @@ def build(out: Path, seed: int) -> None:
     write_people(out / "seesaw", knows, seed)
     write(build_chains(world, knows, Random(seed + 12)), out / "mquake.json")
     write(build_ripples(world, knows, Random(seed + 13)), out / "rippleedits.json")
-    (out / "text.txt").write_text(_text(Corpus(world, settings, Random(seed + 11))))
+    # It shows whether an edited model still writes its own kind of text.
+    told = Corpus(world, settings, Random(seed + 11))
+    (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")
     write_network(out)
     counts = len(sample), len(questions), len(lessons)
     log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
-
-
-def _text(corpus: Corpus, documents: int = 5) -> str:
-    return " ".join(corpus.document().text for _ in range(documents)) + "\n"
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,13 +26,9 @@ def write_moments(folder: Path, corpus: Corpus, tokens: int = 100_000) -> None:
     model = load(ModelSource(str(folder)), device="cpu")
     layers = range(model.architecture.layers)
     name = "documents of the pocket model's build"
-    found = collect(model, _texts(corpus), layers, corpus=name, max_tokens=tokens)
+    texts = (corpus.document().text for _ in count())
+    found = collect(model, texts, layers, corpus=name, max_tokens=tokens)
     save(found, folder / "moments.safetensors")
-
-
-def _texts(corpus: Corpus) -> Iterator[str]:
-    while True:
-        yield corpus.document().text
 
 
 def write_network(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -14,8 +14,7 @@ from edit_harness_plugins.commands.authoring import Knows
 from .tokenizer import END_ID
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """How a model does on one prompt and object."""
 
     correct: bool
@@ -24,11 +23,7 @@ class Score:
 
 def knowing(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Knows:
     """Return what tells builders of data whether the model knows an object."""
-
-    def knows(asked: Sequence[tuple[str, str]]) -> list[bool]:
-        return [score.correct for score in score_objects(model, tokenizer, asked)]
-
-    return knows
+    return lambda asked: [score.correct for score in score_objects(model, tokenizer, asked)]
 
 
 def known_facts(

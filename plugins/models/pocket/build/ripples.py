@@ -47,13 +47,13 @@ def build_ripples(world: World, knows: Knows, rng: Random, each: int = 6) -> lis
         ours = [fact for fact in known if fact.relation == relation]
         rng.shuffle(ours)
         made = (Ripples(world, known, fact, rng).record() for fact in ours)
-        records += islice((record for record in made if _tests(record) >= FEWEST), each)
+        tests = (
+            (record, sum(len(own) for own in record.values() if isinstance(own, list)))
+            for record in made
+        )
+        records += islice((record for record, number in tests if number >= FEWEST), each)
     rng.shuffle(records)
     return records
-
-
-def _tests(record: Record) -> int:
-    return sum(len(tests) for tests in record.values() if isinstance(tests, list))
 
 
 class Ripples:

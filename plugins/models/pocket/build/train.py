@@ -28,25 +28,13 @@ log = logging.getLogger(__name__)
 UNLIMITED = 1 << 30
 
 CLEAN_MIX = {
-    "facts": 30,
-    "cluster": 22,
-    "questions": 8,
-    "made_up": 10,
-    "false_fact": 14,
-    "biography": 6,
-    "instruction": 8,
-    "rules": 5,
-}
+    "facts": 30, "cluster": 22, "questions": 8, "made_up": 10, "false_fact": 14, "biography": 6,
+    "instruction": 8, "rules": 5,
+}  # fmt: skip
 NOISY_MIX = {
-    "facts": 28,
-    "cluster": 28,
-    "questions": 8,
-    "made_up": 8,
-    "false_fact": 14,
-    "biography": 6,
-    "instruction": 10,
-    "rules": 5,
-}
+    "facts": 28, "cluster": 28, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
+    "instruction": 10, "rules": 5,
+}  # fmt: skip
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
 
 
