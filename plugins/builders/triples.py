@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,7 +80,8 @@ def several(facts: Iterable[Fact]) -> dict[tuple[str, str], list[Fact]]:
 def read(path: Path) -> list[Fact]:
     """Return the facts of a .jsonl, .json, .csv or .tsv file; what is said twice is there once.
 
-    Raises `DataError` with file and line for another layout and an empty text.
+    Raises `DataError` with file and line for another layout and an empty text, and for a name with
+    two ids or an id with two names.
     """
     layout = LAYOUTS.get(path.suffix.lower())
     if layout is None:
@@ -91,7 +93,9 @@ def read(path: Path) -> list[Fact]:
             facts.append(_fact(value))
         except ValueError as error:
             problems.append(f"{place}: {error}")
-    refuse(path, problems or ([] if facts else ["there are no triples"]), REMEDY)
+    refuse(path, problems or [*_ambiguous(facts)], REMEDY)
+    if not facts:
+        raise DataError(f"{path} has no triples", REMEDY)
     return merged(facts)
 
 
@@ -108,6 +112,15 @@ def merged(facts: Iterable[Fact]) -> list[Fact]:
             dead=one.dead or fact.dead,
         )
     return list(found.values())
+
+
+def _ambiguous(facts: Iterable[Fact]) -> Iterator[str]:
+    """Say which names have two ids, and which ids are those of two subjects."""
+    subjects = {(fact.subject, fact.subject_id) for fact in facts if fact.subject_id}
+    objects = {(fact.object, fact.object_id) for fact in facts if fact.object_id}
+    counts = Counter(f"{name!r} has more ids than one" for name, _ in subjects | objects)
+    counts += Counter(f"{own} is the id of more names than one" for _, own in subjects)
+    yield from (said for said, count in counts.items() if count > 1)
 
 
 class Entry(Layout):

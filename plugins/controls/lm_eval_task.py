@@ -34,12 +34,9 @@ if TYPE_CHECKING:
 SEED = 1234
 """Of few-shot examples and all else that is drawn; lm-evaluation-harness's own."""
 HOWS = {
-    "mean": "mean",
-    "nanmean": "mean",
-    "perplexity": "perplexity",
-    "weighted_perplexity": "perplexity",
-    "bits_per_byte": "bits",
-}
+    "mean": "mean", "nanmean": "mean", "perplexity": "perplexity",
+    "weighted_perplexity": "perplexity", "bits_per_byte": "bits",
+}  # fmt: skip
 """How values are summed up, by the names of lm-evaluation-harness's functions."""
 Sample = Mapping[str, Any]
 

@@ -81,7 +81,9 @@ def test_facts_of_a_json_file_may_be_lists(tmp_path):
         ("a.csv", "subject,object\na,b\n", ["a.csv:1", "'relation'"]),
         ("a.csv", "subject,relation,object\na,r\n", ["a.csv:2: 2 cells", "header has 3"]),
         ("a.csv", "subject,relation,object\na,r,o\n\na,r,o,\n", ["a.csv:4: 4 cells", "header has 3"]),
+        ("a.csv", "subject,relation,object,subject_id\na,r,o,Q1\nb,r,o,Q1\n", ["Q1 is the id"]),
         ("a.csv", 'subject,relation,object\n"a"b,r,o\n', ["a.csv:2"]),
+        ("a.csv", "subject,relation,object,subject_id\na,r,o,Q1\na,s,o,Q2\n", ["'a' has more ids"]),
         ("a.tsv", "subject\trelation\tobject\tdead\na\tr\to\tperhaps\n", ["line 2", "'perhaps'"]),
     ],
 )  # fmt: skip

@@ -152,8 +152,5 @@ def _say_the_same(one: Reading, two: Reading, rule: Rule) -> bool:
 
 
 JUDGED: Mapping[str, Callable[[str, str, Mapping[str, Any], str, str], Verdict]] = {
-    "formula": _formula,
-    "description": _formula,
-    "number": _number,
-    "same": _same,
-}
+    "formula": _formula, "description": _formula, "number": _number, "same": _same,
+}  # fmt: skip

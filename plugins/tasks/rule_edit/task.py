@@ -36,11 +36,9 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "formula": Form(64, "\n"),
-    "description": Form(128, "\n"),
-    "direct": Form(64, "\n"),
-    "steps": Form(256, "\n\n"),
-}
+    "formula": Form(64, "\n"), "description": Form(128, "\n"),
+    "direct": Form(64, "\n"), "steps": Form(256, "\n\n"),
+}  # fmt: skip
 
 
 @dataclass

@@ -30,10 +30,7 @@ from .world import World, load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 EDITORS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "none": ("none", {}),
-    "rome": ("rome", {}),
-    "ft-l": ("ft-l", {}),
-    "prompt": ("prompt", {}),
+    **{name: (name, {}) for name in ("none", "rome", "ft-l", "prompt")},
     "prompt imagine": ("prompt", {"wording": "imagine"}),
 }
 SHOWN = ("ES", "PS", "NS", "NM", "NKL", "NS+", "NM+", "NKL+")
