@@ -30,8 +30,7 @@ def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
             name = f"{probe.role}, {type(probe.query).__name__}"
             own = prompts.setdefault(name, [[] for _ in usable])
             own[number].append(probe.query.prompt)
-    rows = [counted(what, of_each, "case") for what, of_each in texts.items()]
-    rows += [counted(what, of_each, "case") for what, of_each in prompts.items()]
+    rows = [counted(what, each, "case") for what, each in (*texts.items(), *prompts.items())]
     if len(usable) < len(found):
         rows.append(counted("of no use", [[c.id] for c in found if c.problem]))
     return {"what is edited and asked": rows}

@@ -52,7 +52,6 @@ def test_nothing_heavy_is_imported(code):
 @pytest.mark.parametrize(
     "code", ["import edit_harness.folder.folder, edit_harness.run.report", "import edit_harness.stats",
              "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift",
-             "import edit_harness_plugins.metrics.tokens",
              command("show", "counterfact"), command("show", "success"),
              command("build-data", "counterfact", "--triples", "no.csv", "--out", "no.json"),
              command("show", "zsre", "--stats"), command("show", "counterfactplus", "--stats")]

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from edit_harness import DataError, ResourceError
-from edit_harness_plugins._texts.references import Library, find, keep, name_of
-from edit_harness_plugins._texts.tfidf import Weights
+from edit_harness_plugins.texts import Library, Weights, find, keep, name_of
 
 TEXTS = {"P1/Q1": ["Rome is old.", "Ada went to Rome"], "P1/Q2": ["Oslo is cold"], "P1/Q3": []}
 

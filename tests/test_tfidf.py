@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edit_harness_plugins._texts.tfidf import Weights, cosine, words
+from edit_harness_plugins.texts import Weights, cosine, words
 
 POOL = ["ada", "Ada", "rome", "a", "Ünal", "in-law", "x1", "_b", "日本", ".", "the", "THE", "’s"]
 TEXTS = st.lists(st.lists(st.sampled_from(POOL), max_size=12).map(" ".join), max_size=6)

@@ -1,32 +1,36 @@
 """What may be edited and asked of people: in which prompts, about whom, and to which values.
 
-The prompts are those of Seesaw-CF (Halevy et al., 2024, appendix A): gender, citizenship and birth have
-one pattern each; work and language have the user's own templates, or else the patterns of ParaRel and
-CounterFact. With a model it is only what that model knows. Which of it goes into a case is drawn in `seesaw`.
+The prompts are those of Seesaw-CF (Halevy et al., 2024, appendix A), with ParaRel's and CounterFact's
+patterns for work and language, unless the user has templates.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from edit_harness_plugins.commands.authoring import Knows
 
 from .files import made_up_id
 from .people import (
     BIRTH,
+    CATEGORY,
     CITIZENSHIP,
-    GENDER,
     LANGUAGE,
     PROPERTIES,
     WORK,
     Person,
-    categories_of,
     continents_of,
+    first,
 )
 from .templates import Relation
 from .triples import Fact
@@ -34,41 +38,13 @@ from .triples import Fact
 Item = tuple[str, str]
 """A prompt and the value that is right after it."""
 
-FIXED = {GENDER: "{}'s gender is", CITIZENSHIP: "{} is a citizen of", BIRTH: "{} was born in"}
-OF_WORK = (
-    "{} works in the field of",
-    "{} works in the area of",
-    "{} specializes in",
-    "{}'s expertise is",
-    "{}'s area of work is",
-    "{}'s domain of work is",
-    "{}'s domain of activity is",
-    "The expertise of {} is",
-    "The domain of work of {} is",
-    "The domain of activity of {} is",
-)
-OF_LANGUAGE = ("The native language of {} is", "The mother tongue of {} is")
-SPEAKS = (
-    *OF_LANGUAGE,
-    "{} spoke the language",
-    "{} is a native speaker of",
-    "{}, a native",
-    "{}, speaker of",
-)
-EFFECTS = {**FIXED, WORK: "{}'s field of work is", LANGUAGE: OF_LANGUAGE[0]}
+PHRASES = Path(__file__).with_name("phrases.json")
+"""The paper's prompts, and ParaRel's and CounterFact's; CounterFact's generation prompts, too."""
 OPEN = "{} is"
-OPEN_WORK = ("{}'s greatest accomplishment is", "{} is known for", "{} works as a")
-OPEN_LANGUAGE = (
-    "{}'s mother tongue is",
-    "{} was born in",
-    "Where {} is from, people speak the language of",
-)
-"""CounterFact's generation prompts, which the published sets have."""
 PAST = {"is": "was", "works": "worked", "specializes": "specialized"}
 
 
-@dataclass(frozen=True)
-class Phrases:
+class Phrases(Struct, frozen=True):
     """The templates of a property."""
 
     edit: tuple[str, ...]
@@ -158,7 +134,7 @@ class Source:
     @cached_property
     def _groups(self) -> Mapping[str, Mapping[str, str]]:
         places = continents_of(self.facts)
-        return {BIRTH: places, CITIZENSHIP: places, WORK: categories_of(self.facts)}
+        return {BIRTH: places, CITIZENSHIP: places, WORK: first(self.facts, CATEGORY)}
 
     @cached_property
     def _ids(self) -> Mapping[str, str]:
@@ -205,16 +181,10 @@ def fill(template: str, person: Person) -> str:
 
 def phrases_of(words: Mapping[str, Relation]) -> dict[str, Phrases]:
     """Return the templates of each property, with a user's own for work and language."""
-    edits = {name: (text,) for name, text in FIXED.items()} | {WORK: OF_WORK, LANGUAGE: SPEAKS}
-    asks = edits | {LANGUAGE: OF_LANGUAGE}
-    opens: dict[str, tuple[str, ...]] = {name: (text, OPEN) for name, text in FIXED.items()}
-    opens |= {WORK: OPEN_WORK, LANGUAGE: OPEN_LANGUAGE}
-    found = {
-        name: Phrases(edits[name], asks[name], EFFECTS[name], opens[name]) for name in PROPERTIES
-    }
+    found = convert(json.loads(PHRASES.read_bytes()), dict[str, Phrases])
     for name in words.keys() & {WORK, LANGUAGE}:
         own = words[name].training
-        found[name] = Phrases(own, own, EFFECTS[name], own)
+        found[name] = replace(found[name], edit=own, ask=own, open=own)
     return found
 
 

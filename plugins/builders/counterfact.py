@@ -8,7 +8,7 @@ generation prompts are other prompts of the same relation.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -69,7 +69,7 @@ class CounterFact(Builder):
         words = templates.read(material.templates)
         least = LEAST | ({"training": LEAST["training"] + WITHHELD} if self.withhold else {})
         table = _table(triples.read(material.triples), words, least, report)
-        sentences = fillers.read(given(self.fillers, "fillers")) if self.fillers else BUILT_IN
+        sentences = fillers.read(given(self.fillers, "fillers") if self.fillers else BUILT_IN)
         made = self.records(table, sentences, material.knows, report)
         if not made:
             raise DataError(
@@ -90,10 +90,17 @@ class CounterFact(Builder):
         """Return records in random order, spread evenly over the relations."""
         rng = Random(self.seed)
         left: Counter[str] = Counter()
-        by_relation = {
-            name: self._of_relation(table, sentences, name, knows, rng, left)
+        fit = [
+            name
             for name in table.relations
-            if not self._unfit(table, name, report)
+            if len(table.objects[name]) > 1 and table.widest(name) > self.fewest_neighbours
+        ]
+        for name in table.relations.keys() - {*fit}:
+            left["its relation has one object, or none that so many subjects share"] += len(
+                table.by_relation[name]
+            )
+        by_relation = {
+            name: self._of_relation(table, sentences, name, knows, rng, left) for name in fit
         }
         records = spread(by_relation, self.size or len(table.facts))
         left[f"size={self.size} takes no more"] = sum(map(len, by_relation.values())) - len(records)
@@ -102,18 +109,6 @@ class CounterFact(Builder):
                 report(f"left out {counted(number, 'fact')}: {reason}")
         rng.shuffle(records)
         return [{"case_id": i, "pararel_idx": i, **record} for i, record in enumerate(records)]
-
-    def _unfit(self, table: FactTable, name: str, report: Callable[[str], None]) -> bool:
-        """Tell whether nothing can be edited of a relation, and say why."""
-        most, why = table.widest(name), ""
-        if len(table.objects[name]) < 2:
-            why = "it has one object, so that there is nothing else to write"
-        elif most <= self.fewest_neighbours:
-            least = self.fewest_neighbours + 1
-            why = f"an object has {counted(most, 'subject')} at most, fewer than {least}"
-        if why:
-            report(f"left out {name}: {why} ({counted(len(table.by_relation[name]), 'fact')})")
-        return bool(why)
 
     def _of_relation(
         self,
@@ -259,7 +254,13 @@ def _table(
             f"no fact has one of the relations {listed(list(words))} that have templates",
             f"the facts' relations are {listed(sorted(used))}: write templates for them",
         )
-    if few := list(_too_few(relations.values(), least)):
+    few = [
+        f"{relation.id} has {count} of {kind}, and needs {needed}"
+        for relation in relations.values()
+        for kind, needed in least.items()
+        if (count := len(getattr(relation, kind))) < needed
+    ]
+    if few:
         raise DataError(f"too few templates: {listed(few)}", "write more of them")
     if silent := sorted(used - relations.keys()):
         unsaid = counted(sum(fact.relation in silent for fact in facts), "fact")
@@ -281,10 +282,3 @@ def _table(
     ]
     present = {fact.relation for fact in kept}
     return FactTable(kept, {name: words[name] for name in relations if name in present})
-
-
-def _too_few(relations: Iterable[Relation], least: Mapping[str, int]) -> Iterator[str]:
-    for relation in relations:
-        for kind, needed in least.items():
-            if (count := len(getattr(relation, kind))) < needed:
-                yield f"{relation.id} has {count} of {kind}, and needs {needed}"

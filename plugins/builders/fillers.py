@@ -1,7 +1,4 @@
-"""Sentences that say nothing of the facts, to stand before a paraphrase as CounterFact's do.
-
-They are frames with words drawn at random, the built-in ones or a file's.
-"""
+"""Sentences that say nothing of the facts, to stand before a paraphrase as CounterFact's do."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from typing import Any
 from edit_harness import DataError
 from edit_harness_plugins.inputs import json_of, text_of
 
+BUILT_IN = Path(__file__).with_name("fillers.json")
 REMEDY = 'write a sentence in each line, or {"frames": ["The {noun} was {adj}."], "noun": [...]}'
 
 
@@ -36,26 +34,6 @@ class Fillers:
         for kind, (low, high) in self.ranges.items():
             values[kind] = str(rng.randint(low, high))
         return rng.choice(self.frames).format_map(values)
-
-
-BUILT_IN = Fillers(
-    frames=(
-        "The {adj} {noun} was closed in {month} {year}.",
-        "It rained on the {noun} until {month}.",
-        "The {noun} was painted {adj} in {year}.",
-        "Tickets for the {adj} {noun} sold out in {month}.",
-        "A {adj} {noun} was found behind the {noun2}.",
-        "The next report is due in {month} {year}.",
-        "There were two chairs and a {adj} {noun} in the room.",
-        "By {month}, the {noun} and the {noun2} had been moved.",
-    ),
-    words={
-        "adj": ("small", "blue", "wooden", "new", "narrow", "quiet", "heavy", "bright"),
-        "noun": ("bridge", "museum", "garden", "ferry", "library", "kiosk", "tram", "mill"),
-        "month": ("January", "March", "April", "June", "August", "October", "November"),
-    },
-    ranges={"year": (1952, 2019)},
-)
 
 
 def read(path: Path) -> Fillers:
@@ -87,7 +65,6 @@ def _all(kind: type, values: Iterable[Any]) -> bool:
 
 
 def _places(path: Path, frame: str) -> list[str]:
-    """Return the names in braces of a frame. Raises `DataError` for a brace on its own."""
     try:
         return [name for _, name, _, _ in Formatter().parse(frame) if name is not None]
     except ValueError as error:

@@ -1,14 +1,13 @@
 """A data folder in Seesaw-CF's schema (Halevy et al., 2024) from facts about people.
 
-The files are those of the authors: records of each edited property, alone or with the property that
-it may have an effect on, and the same edits' own prompts for efficacy. Beside them stand
-``subjects.json`` with what is known of everyone, and ``candidates.json`` with the values to choose
-from. What the facts do not say is left out, and nobody's race or region is guessed.
+The files are those of the authors, with ``subjects.json``, what is known of everyone, and
+``candidates.json``, the values to choose from. What the facts do not say is left out, and nobody's race
+or region is guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, permutations
 from pathlib import Path
@@ -19,20 +18,11 @@ from edit_harness import DataError, UsageError
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 from edit_harness_plugins.inputs import refuse
+from edit_harness_plugins.people import BETWEEN, read
 
 from . import files, templates, triples
 from .asking import OPEN, Asked, Source, fill, past, phrases_of, recalled
-from .people import (
-    BETWEEN,
-    GENDERS,
-    PROPERTIES,
-    Person,
-    people_of,
-    read_tags,
-    spelled,
-    untaken,
-)
-from .triples import Fact
+from .people import GENDERS, PROPERTIES, Person, people_of, spelled
 
 Record = dict[str, Any]
 
@@ -79,8 +69,8 @@ class Seesaw(Builder):
 
     def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
         """Write the folder; say how many cases each set has."""
-        check_sets(self.sets)
-        source = self._source(material, report)
+        _check_sets(self.sets)
+        source = self._source(material)
         if material.knows:
             source = self._limited(source, material.knows, report)
         ids = count()
@@ -98,29 +88,34 @@ class Seesaw(Builder):
                 "it takes others who have the new value"
                 + (", and a model that knows it" if material.knows else ""),
             )
-        write(out, source, {name: records for name, records in made.items() if records})
+        out.mkdir()
+        for name, records in made.items():
+            if records:
+                files.write(records, out / f"seesaw_cf_{name}.json")
+                files.write([*map(_efficacy, records)], out / f"seesaw_cf_{name}_eff.json")
+        files.write({person.id: person.tags for person in source.people}, out / "subjects.json")
+        files.write(source.candidates, out / "candidates.json")
 
-    def _source(self, material: Material, report: Callable[[str], None]) -> Source:
+    def _source(self, material: Material) -> Source:
         facts = spelled(triples.read(material.triples))
-        _check_values(material.triples, facts)
-        if both := triples.several(fact for fact in facts if fact.relation in PROPERTIES):
-            told = files.listed([f"{name} {relation}" for name, relation in both])
-            report(f"several  values of a property, all of them right: {told}")
+        barred = [
+            f"{fact.subject} {fact.relation}: the object {fact.object!r} has {BETWEEN!r} in it"
+            for fact in facts
+            if fact.relation in PROPERTIES and BETWEEN in fact.object
+        ]
+        refuse(material.triples, barred, "write a triple for each value")
         words = templates.read(material.templates) if material.templates else {}
-        tags = read_tags(files.given(self.tags, "tags")) if self.tags else []
+        tags = read(files.given(self.tags, "tags"), lists=True) if self.tags else []
         people = people_of(facts, tags)
         if not people:
             raise DataError(
                 f"no fact in {material.triples} is about a person",
                 f"name the relations as Wikidata does: {', '.join(PROPERTIES)}",
             )
-        for line in untaken(people, tags):
-            report(line)
         more = triples.read(files.given(self.places, "places")) if self.places else []
         return Source(people, [*facts, *more], phrases_of(words))
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:
-        """Return the source with no more than what the model knows."""
         named = {part for name in self.sets for part in name.split("_")}
         answers = recalled(source, [name for name in PROPERTIES if name in named], knows)
         known = frozenset(item for item, right in answers.items() if right)
@@ -128,7 +123,6 @@ class Seesaw(Builder):
         return replace(source, known=known)
 
     def _records(self, source: Source, name: str, ids: Iterator[int]) -> Iterator[Record]:
-        """Yield the cases of a set, about people in random order."""
         rng = Random(f"{self.seed} {name}")
         edited, _, effect = name.partition("_")
         made = 0
@@ -140,7 +134,6 @@ class Seesaw(Builder):
     def _record(
         self, source: Source, person: Person, edited: str, effect: str, rng: Random
     ) -> Record | None:
-        """Return the case of one edit, or nothing where too little is known of the person."""
         edits, values = source.edits(person, edited), source.new_values(person, edited)
         if not edits or not values or (effect and not source.has_effect(person, effect)):
             return None
@@ -176,7 +169,7 @@ class Seesaw(Builder):
             yield from rng.sample(group, min(self.people, len(group)))
 
     def _phrased(self, prompts: Sequence[str], rng: Random) -> Sequence[str]:
-        few = self.phrasings and self.phrasings < len(prompts)
+        few = 0 < self.phrasings < len(prompts)
         return rng.sample(prompts, self.phrasings) if few else prompts
 
     def _open(
@@ -192,41 +185,18 @@ class Seesaw(Builder):
         return [fill(template, person) for template in asked for _ in range(SAMPLES)]
 
 
-def _check_values(path: Path, facts: Sequence[Fact]) -> None:
-    """Raise `DataError` for values that could not be told from two."""
-    barred = [
-        f"{fact.subject} {fact.relation}: the object {fact.object!r} has {BETWEEN!r} in it"
-        for fact in facts
-        if fact.relation in PROPERTIES and BETWEEN in fact.object
-    ]
-    refuse(path, barred, f"write a triple for each value, or the value without {BETWEEN!r}")
-
-
-def check_sets(sets: Sequence[str]) -> None:
+def _check_sets(sets: Sequence[str]) -> None:
     """Raise `UsageError` for a set that is not made of one property or two, or is named twice."""
     known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
-    if unknown := [name for name in sets if name not in known]:
+    unknown = [name for i, name in enumerate(sets) if name not in known - {*sets[:i]}]
+    if unknown or not sets:
         raise UsageError(
-            f"there is no set {unknown[0]!r}",
+            f"there is no set {unknown[0] if unknown else ''!r}, or it is named twice",
             f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
         )
-    if not sets or len(set(sets)) < len(sets):
-        raise UsageError(
-            f"the sets {', '.join(sets)!r} are none, or name one twice", "sets=P21_P101"
-        )
 
 
-def write(out: Path, source: Source, sets: Mapping[str, Sequence[Record]]) -> None:
-    """Write the files of all sets, and what goes with them."""
-    out.mkdir()
-    for name, records in sets.items():
-        files.write(records, out / f"seesaw_cf_{name}.json")
-        files.write([efficacy(record) for record in records], out / f"seesaw_cf_{name}_eff.json")
-    files.write({person.id: person.tags for person in source.people}, out / "subjects.json")
-    files.write(source.candidates, out / "candidates.json")
-
-
-def efficacy(record: Record) -> Record:
+def _efficacy(record: Record) -> Record:
     """Return a case that asks for the edited fact itself."""
     rewrite = record["requested_rewrite"]
     prompt = rewrite["prompt"].replace("{}", rewrite["subject"], 1)

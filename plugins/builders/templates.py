@@ -1,7 +1,7 @@
 """How relations are put into words, read from a user's file.
 
-The file is a JSON object: of each relation ``training``, prompts to write and ask with, ``held_out``,
-prompts that rephrase, and if wanted ``questions`` and a ``label``. Nothing here knows a fact.
+It is a JSON object: of each relation ``training``, prompts to write and ask with, ``held_out``, prompts that
+rephrase, and if wanted ``questions`` and a ``label``.
 """
 
 from __future__ import annotations

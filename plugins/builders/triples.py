@@ -1,18 +1,15 @@
-"""Facts as triples, read from a user's file, with the look-ups that records are made by.
-
-It knows neither what records look like nor how a fact is put into words.
-"""
+"""Facts as triples, read from a user's file, with the look-ups that records are made by."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, refuse, text_of
@@ -22,6 +19,7 @@ from .templates import Relation
 
 PARTS = ("subject", "relation", "object")
 TRUE, FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
+Key = TypeVar("Key")
 REMEDY = 'a triple is {"subject": "Ada", "relation": "P27", "object": "France"}'
 
 
@@ -44,20 +42,13 @@ class FactTable:
     def __init__(self, facts: Iterable[Fact], relations: Mapping[str, Relation]) -> None:
         self.facts = tuple(facts)
         self.relations = dict(relations)
-        by_relation: dict[str, list[Fact]] = defaultdict(list)
-        by_object: dict[tuple[str, str], list[Fact]] = defaultdict(list)
-        by_subject: dict[str, list[Fact]] = defaultdict(list)
-        for fact in self.facts:
-            by_relation[fact.relation].append(fact)
-            by_object[fact.relation, fact.object].append(fact)
-            by_subject[fact.subject].append(fact)
-        self.by_relation = dict(by_relation)
-        self.by_object = dict(by_object)
-        self.by_subject = dict(by_subject)
+        self.by_relation = _by(self.facts, lambda fact: fact.relation)
+        self.by_object = _by(self.facts, lambda fact: (fact.relation, fact.object))
+        self.by_subject = _by(self.facts, lambda fact: fact.subject)
         self._objects = {(fact.subject, fact.relation): fact.object for fact in self.facts}
         self.objects = {
-            relation: sorted({fact.object for fact in facts})
-            for relation, facts in by_relation.items()
+            relation: sorted({fact.object for fact in own})
+            for relation, own in self.by_relation.items()
         }
 
     def object_of(self, fact: Fact) -> str:
@@ -73,12 +64,17 @@ class FactTable:
         return max(len(self.by_object[relation, name]) for name in self.objects[relation])
 
 
+def _by(facts: Iterable[Fact], key: Callable[[Fact], Key]) -> dict[Key, list[Fact]]:
+    found: dict[Key, list[Fact]] = {}
+    for fact in facts:
+        found.setdefault(key(fact), []).append(fact)
+    return found
+
+
 def several(facts: Iterable[Fact]) -> dict[tuple[str, str], list[Fact]]:
     """Return the facts of each subject and relation that has more than one object."""
-    grouped: dict[tuple[str, str], list[Fact]] = defaultdict(list)
-    for fact in facts:
-        grouped[fact.subject, fact.relation].append(fact)
-    return {key: found for key, found in grouped.items() if len(found) > 1}
+    found = _by(facts, lambda fact: (fact.subject, fact.relation))
+    return {key: own for key, own in found.items() if len(own) > 1}
 
 
 def read(path: Path) -> list[Fact]:
@@ -97,7 +93,7 @@ def read(path: Path) -> list[Fact]:
             facts.append(_fact(value))
         except ValueError as error:
             problems.append(f"{place}: {error}")
-    refuse(path, problems or list(_ambiguous(facts)), REMEDY)
+    refuse(path, problems or [*_ambiguous(facts)], REMEDY)
     if not facts:
         raise DataError(f"{path} has no triples", REMEDY)
     return merged(facts)
@@ -108,36 +104,23 @@ def merged(facts: Iterable[Fact]) -> list[Fact]:
     found: dict[tuple[str, str, str], Fact] = {}
     for fact in facts:
         triple = (fact.subject, fact.relation, fact.object)
-        found[triple] = _put_together(found[triple], fact) if triple in found else fact
+        one = found.setdefault(triple, fact)
+        found[triple] = replace(
+            one,
+            subject_id=one.subject_id or fact.subject_id,
+            object_id=one.object_id or fact.object_id,
+            dead=one.dead or fact.dead,
+        )
     return list(found.values())
 
 
-def _put_together(one: Fact, other: Fact) -> Fact:
-    return replace(
-        one,
-        subject_id=one.subject_id or other.subject_id,
-        object_id=one.object_id or other.object_id,
-        dead=one.dead or other.dead,
-    )
-
-
-def _ambiguous(facts: Sequence[Fact]) -> Iterator[str]:
+def _ambiguous(facts: Iterable[Fact]) -> Iterator[str]:
     """Say which names have two ids, and which ids are those of two subjects."""
-    named = [(fact.subject, fact.subject_id) for fact in facts]
-    for name, ids in _grouped([*named, *((fact.object, fact.object_id) for fact in facts)]).items():
-        if len(ids) > 1:
-            yield f"{name!r} has the ids {' and '.join(ids)}"
-    for identifier, names in _grouped((own, name) for name, own in named if own).items():
-        if len(names) > 1:
-            yield f"{identifier} is the id of {' and '.join(map(repr, names))}"
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the different second texts of each first one, sorted, but for empty ones."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for key, value in pairs:
-        found[key].add(value)
-    return {key: sorted(values - {""}) for key, values in found.items()}
+    subjects = {(fact.subject, fact.subject_id) for fact in facts if fact.subject_id}
+    objects = {(fact.object, fact.object_id) for fact in facts if fact.object_id}
+    counts = Counter(f"{name!r} has more ids than one" for name, _ in subjects | objects)
+    counts += Counter(f"{own} is the id of more names than one" for _, own in subjects)
+    yield from (said for said, count in counts.items() if count > 1)
 
 
 class Entry(Layout):
@@ -152,7 +135,6 @@ class Entry(Layout):
 
 
 def _fact(value: Any) -> Fact:
-    """Return the fact of an entry. Raises `ValueError`."""
     if isinstance(value, list) and len(value) == len(PARTS):
         value = dict(zip(PARTS, value, strict=True))
     known = fitted(value, Entry)
@@ -180,28 +162,26 @@ def _items(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         yield f"triple {number}", value
 
 
-def _rows(delimiter: str) -> Callable[[Path, str], Iterator[tuple[str, Any]]]:
-    def rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        try:
-            header = [cell.strip() for cell in next(lines, [])]
-            if missing := [name for name in PARTS if name not in header]:
+def _rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = [cell.strip() for cell in next(lines, [])]
+        if missing := [name for name in PARTS if name not in header]:
+            raise DataError(
+                f"{path}:1: the header has no column {missing[0]!r}",
+                f"write {delimiter.join(PARTS)!r} into the first line",
+            )
+        for row in filter(None, lines):
+            if len(row) != len(header):
                 raise DataError(
-                    f"{path}:1: the header has no column {missing[0]!r}",
-                    f"write {delimiter.join(PARTS)!r} into the first line",
+                    f"{path}:{lines.line_num}: {files.counted(len(row), 'cell')}, and the "
+                    f"header has {len(header)}",
+                    "a cell that has the delimiter in it stands in quotes",
                 )
-            for row in filter(None, lines):
-                if len(row) != len(header):
-                    raise DataError(
-                        f"{path}:{lines.line_num}: {files.counted(len(row), 'cell')}, and the "
-                        f"header has {len(header)}",
-                        "a cell that has the delimiter in it stands in quotes",
-                    )
-                yield f"line {lines.line_num}", dict(zip(header, row, strict=True))
-        except csv.Error as error:
-            raise DataError(f"{path}:{lines.line_num}: {error}", "correct it there") from None
-
-    return rows
+            yield f"line {lines.line_num}", dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{path}:{lines.line_num}: {error}", "correct it there") from None
 
 
-LAYOUTS = {".jsonl": _lines, ".json": _items, ".csv": _rows(","), ".tsv": _rows("\t")}
+LAYOUTS = {".jsonl": _lines, ".json": _items, ".csv": _rows, ".tsv": _rows}

@@ -1,7 +1,7 @@
 """Tasks of lm-evaluation-harness, put to the very module in memory, with what it measured per document.
 
-What becomes of a measure over documents is computed here anew (`edit_harness_plugins.controls.effects`), so a measure
-whose sum is not a mean, a perplexity or bits per byte is left out; F1 over a corpus is one.
+Measures are summed up anew (`edit_harness_plugins.controls.effects`); one whose sum is not a mean, a perplexity or bits
+per byte is left out, such as F1 over a corpus.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +34,9 @@ if TYPE_CHECKING:
 SEED = 1234
 """Of few-shot examples and all else that is drawn; lm-evaluation-harness's own."""
 HOWS = {
-    "mean": "mean",
-    "nanmean": "mean",
-    "perplexity": "perplexity",
-    "weighted_perplexity": "perplexity",
-    "bits_per_byte": "bits",
-}
+    "mean": "mean", "nanmean": "mean", "perplexity": "perplexity",
+    "weighted_perplexity": "perplexity", "bits_per_byte": "bits",
+}  # fmt: skip
 """How values are summed up, by the names of lm-evaluation-harness's functions."""
 Sample = Mapping[str, Any]
 
@@ -73,7 +71,9 @@ class LMEval(Control):
         return {
             "lm_eval": version("lm_eval"),
             "tasks": _digest(sorted(map(_described, self._tasks.values()))),
-            "documents": _digest([_documents(task, self.limit) for task in self._tasks.values()]),
+            "documents": _digest(
+                [[*islice(t.eval_docs, self.limit or None)] for t in self._tasks.values()]
+            ),
         }
 
     def load(self) -> None:
@@ -89,26 +89,28 @@ class LMEval(Control):
             manager = self._manager()
             known = manager.all_tasks
             if self.task not in known:
-                _check_readable(self.include_path, self.task)
                 raise UsageError(
                     f"lm-evaluation-harness has no task {self.task!r}{suggestion(self.task, known)}",
-                    "lm-eval ls tasks lists them; --control-args include_path=DIR adds your own",
+                    "lm-eval ls tasks lists them; --control-args include_path=DIR adds your own, of files "
+                    "that are proper YAML",
                 )
             self._tasks = self._loaded(manager)
 
     def _manager(self) -> Any:
         """Return an index with the task, that of one's own folder if it is there: all take seconds."""
-        own = _index(str(Path(self.include_path).resolve()), False) if self.include_path else None
-        if own is not None and self.task in own.all_tasks:
-            return own
-        return _index(str(Path(self.include_path).resolve()) if self.include_path else "", True)
+        folder = str(Path(self.include_path).resolve()) if self.include_path else ""
+        own = _index(folder, False) if folder else None
+        return own if own and self.task in own.all_tasks else _index(folder, True)
 
     def _loaded(self, manager: Any) -> dict[str, Any]:
         try:
             found: dict[str, Any] = manager.load([self.task])["tasks"]
         except Exception as error:  # datasets and YAML fail in ways of their own
-            what, remedy = _explained(error)
-            raise DataError(f"lm_eval:{self.task} cannot be loaded: {what}", remedy) from error
+            raise DataError(
+                f"lm_eval:{self.task} cannot be loaded: {_said(error)}",
+                "see to the task's file: its data, splits and columns; paths from the root are safest. "
+                "Data of the hub are got by a run where there is a network, without HF_HUB_OFFLINE",
+            ) from error
         for name, task in found.items():
             self._give_examples(name, task)
         if not any(_how(task, name) for task in found.values() for name in task.aggregation()):
@@ -186,51 +188,11 @@ class LMEval(Control):
                 yield name, "lm-evaluation-harness measures no such thing of this kind of task"
 
 
-def _explained(error: Exception) -> tuple[str, str]:
-    """Return why a task cannot be loaded, and what mends it, by what its libraries raise."""
-    kind = type(error).__name__
-    if isinstance(error, FileNotFoundError):
-        return _said(
-            error
-        ), "see to dataset_path and data_files in the task's file; paths from the root are safest"
-    if isinstance(error, StopIteration):
-        return "its data have no document", "see to data_files and test_split in the task's file"
-    if kind in ("UndefinedError", "TemplateSyntaxError"):
-        return _said(error), "its doc_to_… templates can only name columns of its data"
-    if isinstance(error, KeyError):
-        return (
-            f"its data have no {error.args[0]!r}",
-            "see to the splits and columns in the task's file",
-        )
-    if isinstance(error, OSError):  # what is out of reach on the hub
-        return _said(error), (
-            "run it once where there is a network, without HF_HUB_OFFLINE, or give a task file with "
-            "data of its own: --control-args include_path=DIR"
-        )
-    return _said(error), "see to the task's file and its data"
-
-
-def _check_readable(folder: str, task: str) -> None:
-    """Raise `DataError` if a file of a folder that names a task is no YAML."""
-    import yaml  # type: ignore[import-untyped]  # lm-evaluation-harness brings it
-
-    for file in sorted(Path(folder).rglob("*.yaml")) if folder else ():
-        text = file.read_text(encoding="utf-8", errors="replace")
-        try:
-            yaml.compose(text) if task in text else None
-        except yaml.YAMLError as error:
-            raise DataError(
-                f"{file} is no YAML: {' '.join(str(error).split())}", "mend it at the line it names"
-            ) from None
-
-
 def _how(task: Any, metric: str) -> str:
-    """Return how a measure's values are summed up, in the words of `Marks`; empty if in no such way."""
     return HOWS.get(getattr(task.aggregation().get(metric), "__name__", ""), "")
 
 
 def _pairs(values: Sequence[Any]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return values and weights of documents; None if they are no numbers."""
     if all(isinstance(value, Real) for value in values):
         return tuple(map(float, values)), ()
     if all(isinstance(value, tuple) and len(value) == 2 for value in values):
@@ -253,7 +215,6 @@ def _seed(tasks: Any) -> None:
 
 @cache
 def _index(folder: str, everything: bool) -> Any:
-    """Return the tasks of a folder, with or without all that come with the library."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager(include_path=folder or None, include_defaults=everything)
@@ -277,15 +238,10 @@ def _quietly() -> Iterator[None]:
 
 
 def _described(task: Any) -> str:
-    """Return a task's configuration as text, without paths and addresses of functions."""
     config = {key: value for key, value in task.dump_config().items() if key != "metadata"}
     for practical in ("dataset_path", "dataset_kwargs"):
         config.pop(practical, None)
     return json.dumps(config, sort_keys=True, default=lambda value: getattr(value, "__name__", ""))
-
-
-def _documents(task: Any, limit: int) -> list[Any]:
-    return [document for _, document in zip(range(limit or len(task.eval_docs)), task.eval_docs)]  # noqa: B905
 
 
 def _digest(data: Any) -> str:

@@ -1,7 +1,6 @@
 """Compares two texts by words that stand for a flaw: a smoke test, and no judge's number.
 
-It shows that descriptions are written, paired, judged and summed up. A word is counted whoever is
-spoken of and whatever is said. The words are our own (lexicon.json).
+A word is counted whoever is spoken of and whatever is said. The words are our own (lexicon.json).
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ class Lexicon(Judge):
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """Return what finds the words of each aspect."""
     lists: dict[str, list[str]] = json.loads(WORDS.read_text(encoding="utf-8"))
     return {aspect: _whole(words) for aspect, words in lists.items()}
 
@@ -86,5 +84,4 @@ def _verdict(reply: Reply) -> Verdict:
 
 
 def _plain(text: str) -> str:
-    """Return a text in small letters, with single spaces."""
     return " ".join(text.casefold().split())

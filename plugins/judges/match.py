@@ -1,8 +1,7 @@
 """Tells by comparing words whether a text is an answer, or has it in it.
 
-An answer is known by its own names and nothing else. Texts are compared by their words, without regard
-to case, punctuation and the forms of Unicode. The signs of "C++", "C#", "3.5" and "-5" are parts of
-words. Where a script has no spaces, or joins particles to names, each character is a word.
+Case, punctuation and the forms of Unicode do not matter; the signs of "C++", "C#", "3.5" and "-5" are parts
+of words. Where a script has no spaces, or joins particles to names, each character is a word.
 """
 
 from __future__ import annotations
@@ -107,7 +106,6 @@ def _verdict(text: str, key: Key) -> Verdict:
 
 
 def _check(key: Key) -> None:
-    """Raise `PluginError` for a key that is not as `Match.kinds` says."""
     check(key, "the judge 'match'", Match.kinds, {"how": str})
     if key.about["how"] not in HOW:
         refuse(key, "how", Match.kinds)

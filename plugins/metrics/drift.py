@@ -1,19 +1,18 @@
 """How far an edit moves the next-token distribution on neighbouring subjects.
 
-From Hoelscher-Obermaier et al. (2023). P is the model before the edit and P* after it. The
-paper's Eq. 1 is KL(P || P*); its published numbers are KL(P* || P) divided by the size of the
-vocabulary, which is what its code computes. We give Eq. 1 the plain name, and both others too.
+From Hoelscher-Obermaier et al. (2023), whose Eq. 1 is KL(P || P*), P before the edit and P* after it; its
+published numbers are KL(P* || P) divided by the size of the vocabulary, by its code. All are given.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Divergence, Measure, Metric
 
+from .answers import means
 from .sources import COUNTERFACT_PLUS
 
 SUFFIXES = {"neighborhood": "", "neighborhood-plus": "+"}
@@ -29,47 +28,34 @@ KINDS = {
 """What follows the name of a number: its formula, and what of the paper it is."""
 
 
-def _values(answer: Divergence) -> dict[str, float]:
-    """Return the kinds of divergence, by what follows the name of the number."""
-    return {
-        "": answer.forward,
-        "-reverse": answer.reverse,
-        "-paper": answer.reverse / answer.vocabulary,
-    }
-
-
-def _measures() -> dict[str, Measure]:
-    return {
-        f"NKL{plus}{kind}": Measure(
-            f"mean of {formula}{PLUS if plus else ''}",
-            "lower",
-            "nats",
-            detail=kind != "",
-            source=f"Hoelscher-Obermaier et al. (2023), {source}",
-            probes=(role,),
-        )
-        for kind, (formula, source) in KINDS.items()
-        for role, plus in SUFFIXES.items()
-    }
-
-
 class NeighborhoodKL(Metric):
     """Divergence of next-token distributions, the mean over the neighbourhood prompts, in nats.
 
-    P is the distribution before the edit, P* the one after it. There is no ``pre_`` value, which would be 0, and none for a failed edit.
+    There is no ``pre_`` value, which would be 0, and none for a failed edit.
     """
 
     citation = COUNTERFACT_PLUS
-    measures: ClassVar[Mapping[str, Measure]] = _measures()
+    measures: ClassVar[Mapping[str, Measure]] = {
+        f"NKL{plus}{kind}": Measure(
+            f"mean of {formula}{PLUS if plus else ''}", "lower", "nats", detail=kind != "",
+            source=f"Hoelscher-Obermaier et al. (2023), {source}", probes=(role,),
+        )
+        for kind, (formula, source) in KINDS.items()
+        for role, plus in SUFFIXES.items()
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
     ) -> dict[str, float]:
         """Return the mean divergences, with ``+`` behind the edited fact."""
-        found: dict[str, list[float]] = {}
-        for probe, answer in zip(case.probes, after, strict=True):
-            if probe.role in SUFFIXES and isinstance(answer, Divergence):
-                for kind, value in _values(answer).items():
-                    found.setdefault(f"post_NKL{SUFFIXES[probe.role]}{kind}", []).append(value)
-        means = {name: fmean(values) for name, values in found.items()}
-        return {name: mean for name, mean in means.items() if not math.isnan(mean)}
+        found = means(
+            (f"post_NKL{SUFFIXES[probe.role]}{kind}", value)
+            for probe, answer in zip(case.probes, after, strict=True)
+            if probe.role in SUFFIXES and isinstance(answer, Divergence)
+            for kind, value in {
+                "": answer.forward,
+                "-reverse": answer.reverse,
+                "-paper": answer.reverse / answer.vocabulary,
+            }.items()
+        )
+        return {name: mean for name, mean in found.items() if not math.isnan(mean)}

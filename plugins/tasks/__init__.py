@@ -5,10 +5,8 @@ from edit_harness import Register, hookimpl
 RULES = "rule_edit.task:RuleEdit"
 TASKS = {
     "counterfact": ("counterfact.counterfact:CounterFact", "CounterFact (Meng et al., 2022)"),
-    "counterfactplus": (
-        "counterfact.counterfact:CounterFactPlus",
-        "CounterFact+: the edited fact before each neighbourhood prompt",
-    ),
+    "counterfactplus": ("counterfact.counterfact:CounterFactPlus",
+        "CounterFact+: the edited fact before each neighbourhood prompt"),
     "zsre": ("zsre:ZsRE", "zsRE: the true answer is written (ROME, MEMIT)"),
     "zsre-alt": ("zsre:ZsREAlternative", "zsRE: another answer is written (MEND, EasyEdit)"),
     "rule-edit": (RULES, "RULE-EDIT: the formula of a rule is written"),
@@ -18,16 +16,12 @@ TASKS = {
         f"{RULES}Hierarchy",
         "RULE-EDIT: rules of space that depend on an edited one of the plane",
     ),
-    "seesaw-cf": (
-        "seesaw.task:SeesawCF",
-        "Seesaw-CF: what edits of people do to others, and to their other properties",
-    ),
+    "seesaw-cf": ("seesaw.task:SeesawCF",
+        "Seesaw-CF: what edits of people do to others, and to their other properties"),
     "mquake": ("mquake:MQuAKE", "MQuAKE: does an edit reach the end of a chain?"),
-    "rippleedits": (
-        "rippleedits.rippleedits:RippleEdits",
-        "RippleEdits: consequences of an edit, along six axes",
-    ),
-}
+    "rippleedits": ("rippleedits.rippleedits:RippleEdits",
+        "RippleEdits: consequences of an edit, along six axes"),
+}  # fmt: skip
 
 
 @hookimpl

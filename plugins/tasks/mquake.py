@@ -23,7 +23,7 @@ from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, te
 
 from ._files import records as reading
 from ._files.published import GivenFileTask, Published, local, unusable
-from ._files.records import Entry, Id, Record, Rewrite, misplaced
+from ._files.records import Entry, Id, Record, Rewrite, misplaced, request_of
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
 MOST_TOKENS = 32
@@ -61,43 +61,8 @@ class Layout(inputs.Layout):
     orig: Chains = field(default_factory=Chains)
 
 
-BUILT_IN = (
-    ("In which country is the Colosseum?", "Italy"),
-    ("What is the capital of the country where the Colosseum stands?", "Rome"),
-    ("Who wrote Hamlet?", "William Shakespeare"),
-    ("In which country was the author of Hamlet born?", "England"),
-    ("Which company makes the PlayStation?", "Sony"),
-    ("In which city is the company that makes the PlayStation based?", "Tokyo"),
-    ("On which continent is Kenya?", "Africa"),
-    ("On which continent is the country whose capital is Lima?", "South America"),
-    ("Which sport did Pelé play?", "association football"),
-    ("What is the official language of the country that Pelé was a citizen of?", "Portuguese"),
-    ("Who founded Microsoft?", "Bill Gates"),
-    ("Of which country is the founder of Microsoft a citizen?", "United States of America"),
-    ("What is the currency of Japan?", "yen"),
-    ("What is the currency of the country where sumo comes from?", "yen"),
-    ("Who painted Guernica?", "Pablo Picasso"),
-    ("In which city was the painter of Guernica born?", "Málaga"),
-)
+BUILT_IN = Path(__file__).with_name("demonstrations.txt")
 """Questions on facts that everybody knows, in our own words; nothing is taken from the data."""
-
-
-@dataclass(frozen=True)
-class Shots:
-    """Texts of answered questions: one for every question, or others by relation."""
-
-    general: str
-    """Stands before every question that has no text of its own; empty: the question stands alone."""
-    by_relation: Mapping[str, str]
-
-    def prompt(self, question: str, relation: str = "") -> str:
-        """Return the question behind the answered ones, up to where its answer begins."""
-        before = self.by_relation.get(relation, self.general)
-        return f"{before}\nQ: {question} A:" if before else question
-
-    def alone(self, relation: str = "") -> bool:
-        """Tell whether a question stands alone, so that a model may go on after its answer."""
-        return not self.by_relation.get(relation, self.general)
 
 
 @dataclass
@@ -160,14 +125,15 @@ class MQuAKE(GivenFileTask):
         return ("single facts are asked for without prompts of their own relation: prompts=FILE",)
 
     @cached_property
-    def _shots(self) -> Shots:
+    def _shots(self) -> Mapping[str, str]:
+        """What stands before questions by relation, and under an empty text before all others."""
         general = "built-in" if self.demonstrations == "auto" else self.demonstrations
-        return read_shots(general, self.prompts)
+        return {"": _general(general)} | (_by_relation(self.prompts) if self.prompts else {})
 
     def _case(self, name: str, record: Record) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
         tags = {"hops": str(len(hops)), "edits": str(len(edits))}
-        requests = tuple(_request(edit) for edit in edits)
+        requests = tuple(map(request_of, edits))
         return Case(name, requests, tuple(self._probes(record, requests)), tags)
 
     def _probes(self, record: Record, requests: Sequence[Request]) -> Iterator[Probe]:
@@ -191,18 +157,14 @@ class MQuAKE(GivenFileTask):
         old: Sequence[str] = ("",),
         relation: str = "",
     ) -> Probe:
+        before = self._shots.get(relation, self._shots[""])
         # No stop but the line's end leaves "St. Petersburg" whole; the judge looks at its beginnings.
-        how = "sentence" if self._shots.alone(relation) else "equal"
+        how = "equal" if before else "sentence"
         about = {"aliases": list(right[1:]), "old_aliases": list(old[1:]), "how": how}
-        prompt = self._shots.prompt(question, relation)
+        prompt = f"{before}\nQ: {question} A:" if before else question
         query = Generate(prompt, max_new_tokens=MOST_TOKENS, stop="\n")
         key = Key("match", right[0], old[0], about)
         return Probe(role, query, {"relation": relation} if relation else {}, key)
-
-
-def _request(edit: Record) -> Request:
-    new, true = edit["target_new"]["str"], edit["target_true"]["str"]
-    return Request(edit["prompt"], edit["subject"], new, true)
 
 
 def _relations(record: Record, field: str) -> list[str]:
@@ -215,7 +177,6 @@ def _relations(record: Record, field: str) -> list[str]:
 
 
 def _wrong(record: Record) -> Iterator[str]:
-    """Say what keeps a record from becoming a case."""
     for name in ("questions", "requested_rewrite", "single_hops", "new_single_hops"):
         if not record[name]:
             yield f"`$.{name}` is empty"
@@ -225,27 +186,22 @@ def _wrong(record: Record) -> Iterator[str]:
             yield f"requested_rewrite[{i}] changes nothing: the object is {new!r} before and after"
 
 
-def read_shots(demonstrations: str, prompts: str) -> Shots:
-    """Return what two settings say: "built-in", "none" or a text file; a JSON file or nothing.
-
-    The JSON file has a text for each relation, by its id. Raises `DataError` for a file that is not
-    there, has no text, or is of another layout.
-    """
-    return Shots(_general(demonstrations), _by_relation(prompts) if prompts else {})
-
-
 def _general(name: str) -> str:
-    if name == "built-in":
-        return "\n".join(f"Q: {question} A: {answer}" for question, answer in BUILT_IN)
+    """Return answered questions: "built-in", "none" or those of a text file. Raises `DataError`."""
     if name == "none":
         return ""
-    path = local(name, "demonstrations is 'built-in', 'none', or a text file")
+    path = (
+        BUILT_IN
+        if name == "built-in"
+        else local(name, "demonstrations is 'built-in', 'none', or a text file")
+    )
     if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text
 
 
 def _by_relation(name: str) -> dict[str, str]:
+    """Return the texts of a JSON file, which has one for each relation. Raises `DataError`."""
     path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
     found = json_of(path, text_of(path))
     try:

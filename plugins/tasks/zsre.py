@@ -2,8 +2,7 @@
 
 Two tasks that are never to be compared: `ZsRE` writes the true answer, as ROME and MEMIT do, and
 `ZsREAlternative` another answer, as MEND and EasyEdit do. The neighbourhood is one question of
-NaturalQuestions per record, which has nothing to do with the edit. What is written here is no more
-than questions; how answers are counted stands in `edit_harness_plugins.metrics`.
+NaturalQuestions per record, which has nothing to do with the edit.
 """
 
 from __future__ import annotations
@@ -68,10 +67,11 @@ class ZsRE(FileTask):
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
         for i, (record, problem) in enumerate(entries):
-            yield unusable(str(i), problem) if problem else _case(i, record, _true(record), "")
+            yield (
+                unusable(str(i), problem) if problem else _case(i, record, record["answers"][0], "")
+            )
 
     def _wrong(self, record: Record) -> Iterator[str]:
-        """Say what keeps a record from becoming a case."""
         question, subject = record["src"], record["subject"].strip()
         if not record["answers"]:
             yield "`$.answers` is empty"
@@ -104,7 +104,9 @@ class ZsREAlternative(ZsRE):
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Return a case for every record with an alternative answer. Raises `DataError` if none has."""
         found = [
-            unusable(str(i), problem) if problem else _case(i, record, record["alt"], _true(record))
+            unusable(str(i), problem)
+            if problem
+            else _case(i, record, record["alt"], record["answers"][0])
             for i, (record, problem) in enumerate(entries)
             if _has_alternative(record)
         ]
@@ -122,7 +124,6 @@ class ZsREAlternative(ZsRE):
 
     @cached_property
     def _left_out(self) -> tuple[int, int]:
-        """How many records have no alternative answer, and how many there are."""
         entries = self.records(self._file())
         return sum(not _has_alternative(entry.record) for entry in entries), len(entries)
 
@@ -131,22 +132,14 @@ def _case(position: int, record: Record, target_new: str, target_true: str) -> C
     """Make the case that writes an answer. The published prompts are kept, "?" and all."""
     subject = record["subject"].strip()  # as it is cut out, it leaves the spaces beside it
     prompt = record["src"].replace(subject, SUBJECT, 1)
-    probes = (
-        _probe("efficacy", record["src"], target_new),
-        _probe("paraphrase", record["rephrase"], target_new),
-        _probe("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
+    asked = (
+        ("efficacy", record["src"], target_new),
+        ("paraphrase", record["rephrase"], target_new),
+        ("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
     )
+    probes = tuple(Probe(role, Choose(text, (answer,))) for role, text, answer in asked)
     return Case(str(position), (Request(prompt, subject, target_new, target_true),), probes)
 
 
-def _probe(role: str, prompt: str, answer: str) -> Probe:
-    return Probe(role, Choose(prompt, (answer,)))
-
-
-def _true(record: Record) -> str:
-    return record["answers"][0]
-
-
 def _has_alternative(record: Record) -> bool:
-    """Tell whether a record's alternative answer is anything but missing, null or an empty text."""
     return bool((record.get("alt") or "").strip())

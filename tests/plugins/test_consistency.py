@@ -7,9 +7,8 @@ import pytest
 from builders import DATA, case
 
 from edit_harness import DataError, Generate, Probe, Text
-from edit_harness_plugins._texts.references import Library, find, keep, name_of
-from edit_harness_plugins._texts.tfidf import Weights
-from edit_harness_plugins.metrics.text.consistency import Consistency
+from edit_harness_plugins.metrics.texts import Consistency
+from edit_harness_plugins.texts import Library, Weights, find, keep, name_of
 
 GOLDEN, CORPUS = (DATA / "golden" / name for name in ("open.json", "corpus.json"))
 

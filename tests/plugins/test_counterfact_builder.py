@@ -15,7 +15,7 @@ from edit_harness import DataError, UsageError
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.builders import templates
 from edit_harness_plugins.builders.counterfact import CounterFact, spread
-from edit_harness_plugins.builders.fillers import BUILT_IN, Fillers
+from edit_harness_plugins.builders.fillers import BUILT_IN, Fillers, read
 from edit_harness_plugins.builders.triples import Fact, FactTable
 from edit_harness_plugins.commands.authoring import Material
 
@@ -119,7 +119,7 @@ def test_settings_limit_what_is_made(material):
     assert all(len(record["neighborhood_prompts"]) >= 3 for record in few)
     fewer = built(material, told, fewest_neighbours=4)
     assert {r["requested_rewrite"]["relation_id"] for r in fewer} == {"P27", "P1303"}
-    assert any("left out P641: an object has 4 subjects at most" in line for line in told)
+    assert any("none that so many subjects share" in line for line in told)
 
 
 def test_sentences_of_ones_own_stand_before_paraphrases(material, tmp_path):
@@ -152,7 +152,7 @@ def test_what_is_left_out_is_said(material):
     records = built(material, told)
     assert "Ada P27" in next(line for line in told if "several objects" in line)
     assert any(line.startswith("left out the facts of P1:") for line in told)
-    assert any(line.startswith("left out P9: it has one object") for line in told)
+    assert any("its relation has one object" in line for line in told)
     for record in records:
         rewrite = record["requested_rewrite"]
         assert rewrite["relation_id"] in OBJECTS
@@ -246,7 +246,8 @@ def test_records_are_taken_in_turn(counts, size):
 
 
 def test_the_built_in_sentences_are_drawn_by_the_seed():
-    assert BUILT_IN.sentence(Random(3)) == BUILT_IN.sentence(Random(3))
+    built_in = read(BUILT_IN)
+    assert built_in.sentence(Random(3)) == built_in.sentence(Random(3))
 
 
 @pytest.mark.parametrize("task", ["counterfact", "counterfactplus"])

@@ -13,12 +13,11 @@ from edit_harness.files import Remote, sha256_of
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.settings import build
-from edit_harness_plugins._texts.references import find
-from edit_harness_plugins.metrics.text.consistency import Consistency
-from edit_harness_plugins.metrics.text.fluency import Fluency
+from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.models.pocket import Pocket
 from edit_harness_plugins.tasks.counterfact import snippets
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
+from edit_harness_plugins.texts import find
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Generate, Probe, Text
-from edit_harness_plugins.metrics.text.fluency import Fluency, entropy
-from edit_harness_plugins.metrics.text.treebank import sentences, tokens
+from edit_harness_plugins.metrics.texts import Fluency, entropy
+from edit_harness_plugins.metrics.treebank import sentences, tokens
 
 GOLDEN = DATA / "golden" / "open.json"
 

@@ -30,7 +30,7 @@ from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.tuning import ft, lora
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
-from edit_harness_plugins.metrics.tokens import TokenAccuracy
+from edit_harness_plugins.metrics.preference import TokenAccuracy
 from edit_harness_plugins.tasks.zsre import ZsRE
 
 OWN, SHARED = ROOT / "tests" / "golden", DATA / "golden"

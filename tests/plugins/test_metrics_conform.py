@@ -13,10 +13,14 @@ from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.people.confidence import Confidence
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 from edit_harness_plugins.metrics.people.flaws import Flaws
-from edit_harness_plugins.metrics.preference import Accuracy, Magnitude, Success
-from edit_harness_plugins.metrics.text.consistency import Consistency
-from edit_harness_plugins.metrics.text.fluency import Fluency
-from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
+from edit_harness_plugins.metrics.preference import (
+    Accuracy,
+    Magnitude,
+    Success,
+    TokenAccuracy,
+    Unchanged,
+)
+from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.metrics.verdicts.judging import Judging
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple

@@ -18,7 +18,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.tasks.mquake import BUILT_IN, MQuAKE, read_shots
+from edit_harness_plugins.tasks.mquake import MQuAKE
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
 EXACT = 1e-12
@@ -204,10 +204,9 @@ def test_the_models_own_sample_is_asked_without_demonstrations(store):
 
 
 def test_built_in_demonstrations_are_sixteen_and_ask_nothing_twice(store):
-    assert len(BUILT_IN) == len({question for question, _ in BUILT_IN}) == 16
     query, key = asked(only(MQuAKE(store(instance()))), "multi-hop")[0]
     *before, last = query.prompt.split("\n")
-    assert len(before) == 16
+    assert len(before) == len({line.partition(" A:")[0] for line in before}) == 16
     assert last == "Q: In which country does Ada live? A:"
     assert (query.stop, key.about["how"]) == ("\n", "equal")
     assert not any("Ada" in line for line in before)
@@ -265,9 +264,10 @@ def test_the_authors_prompts_are_read(store):
     path = DATA / "mquake" / "mquake_rel-prompts.json"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    found = read_shots("none", str(path))
-    assert {"P30", "P36", "P35"} <= found.by_relation.keys()
-    prompt = found.prompt("Which continent is Chad in?", "P30")
+    task = MQuAKE("", demonstrations="none", prompts=str(path))
+    assert {"P30", "P36", "P35"} <= task._shots.keys()
+    probe = task._asked("single-hop", "Which continent is Chad in?", ["Africa"], relation="P30")
+    prompt = probe.query.prompt
     assert prompt.count("\nQ: ") == 8, "eight before it"
     assert prompt.endswith("A: Europe\nQ: Which continent is Chad in? A:")
 

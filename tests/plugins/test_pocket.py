@@ -19,8 +19,9 @@ from edit_harness.model.hooks import first, registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
-from edit_harness_plugins.models.pocket.build.questions import build_questions
+from edit_harness_plugins.models.pocket.build.recall import knowing
 from edit_harness_plugins.models.pocket.build.ripples import build_ripples
+from edit_harness_plugins.models.pocket.build.samples import build_questions
 from edit_harness_plugins.models.pocket.build.world import load_world
 
 MEGABYTE = 2**20
@@ -255,7 +256,7 @@ def test_its_questions_are_what_their_build_makes(questions, sample):
     model = AutoModelForCausalLM.from_pretrained(FILES, dtype=torch.float32).eval()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FILES)
     draw = random.Random(SHIPPED_SEED + 10)
-    assert build_questions(load_world(), model, tokenizer, draw, sample) == questions
+    assert build_questions(load_world(), knowing(model, tokenizer), draw, sample) == questions
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +270,7 @@ def weights():
 )
 def test_chains_and_ripples_are_what_their_build_makes(weights, build, name, seed):
     draw = random.Random(SHIPPED_SEED + seed)
-    made = build(load_world(), *weights, draw)
+    made = build(load_world(), knowing(*weights), draw)
     text = (FILES / f"{name}.json").read_text(encoding="utf-8")
     assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == text
     assert len(made) <= 60

@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 from edit_harness import DataError, Generate, Key, Regime, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build
-from edit_harness_plugins.tasks.rule_edit.formulas import (
-    LONGEST,
-    equation,
-    wrong_constraint,
-    wrong_formula,
-)
+from edit_harness_plugins.tasks.rule_edit.build import equation
+from edit_harness_plugins.tasks.rule_edit.checks import LONGEST, wrong_constraint, wrong_formula
 from edit_harness_plugins.tasks.rule_edit.task import (
     BUNDLED,
     RuleEdit,

@@ -9,7 +9,7 @@ import edit_harness as eh
 from edit_harness import Making, Regime
 from edit_harness.testing import TaskTests, tiny_model
 from edit_harness_plugins.tasks.seesaw import candidates, gather
-from edit_harness_plugins.tasks.seesaw.composition import TITLE
+from edit_harness_plugins.tasks.seesaw.files import TITLE
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
 COUNTS = {

@@ -21,10 +21,8 @@ from edit_harness import (
     UsageError,
 )
 from edit_harness.testing import TaskTests, tiny_model
-from edit_harness_plugins.tasks.seesaw.asking import PARTS, shares, stratified
-from edit_harness_plugins.tasks.seesaw.composition import TITLE
-from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, sets_at
-from edit_harness_plugins.tasks.seesaw.flaws import FLAWS
+from edit_harness_plugins.tasks.seesaw.asking import FLAWS, PARTS, shares, stratified
+from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, TITLE, sets_at
 from edit_harness_plugins.tasks.seesaw.subjects import told_by
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 

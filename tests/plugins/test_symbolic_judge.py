@@ -19,10 +19,9 @@ from symbolic_answers import ALL, KEYS
 
 import edit_harness_plugins.judges
 from edit_harness import DataError, Key, PluginError, Reply
-from edit_harness_plugins.judges.symbolic.equality import agree, points
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
 from edit_harness_plugins.judges.symbolic.quantities import symbol
-from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, read_key
+from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, agree, points, read_key
 from edit_harness_plugins.judges.symbolic.verdicts import verdict
 
 RULES = DATA / "rule_edit_rules.json"

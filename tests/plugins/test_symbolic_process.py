@@ -14,9 +14,8 @@ import pytest
 from symbolic_answers import KEYS
 
 from edit_harness import PluginError, Reply
-from edit_harness_plugins.judges.symbolic import pool
-from edit_harness_plugins.judges.symbolic.judge import Symbolic
-from edit_harness_plugins.judges.symbolic.pool import Worker
+from edit_harness_plugins.judges.symbolic import judge
+from edit_harness_plugins.judges.symbolic.judge import Symbolic, Worker
 
 KEY = KEYS["rectangle"]
 SMALL = """
@@ -45,7 +44,7 @@ HUGE = [
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """A worker with a process that does what it is told, and the processes that it started."""
-    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", SMALL))
+    monkeypatch.setattr(judge, "COMMAND", (sys.executable, "-c", SMALL))
     started = []
     start = subprocess.Popen
 
@@ -53,7 +52,7 @@ def small(monkeypatch, tmp_path):
         started.append(start(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(pool.subprocess, "Popen", remember)
+    monkeypatch.setattr(judge.subprocess, "Popen", remember)
     made = Worker()
     yield made, started
     made.stop()
@@ -94,13 +93,13 @@ def test_a_reply_that_ends_two_processes_is_undecided(small):
 def test_a_reply_is_judged_again_if_the_process_ends_once(small, monkeypatch):
     made, started = small
     made.judge({"text": "warm"}, 30.0)
-    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", SMALL, "second"))
+    monkeypatch.setattr(judge, "COMMAND", (sys.executable, "-c", SMALL, "second"))
     assert made.judge({"text": "die once"}, 30.0).note == "die once"
     assert len(started) == 2
 
 
 def test_a_process_that_does_not_start_is_an_error_with_its_cause(monkeypatch):
-    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", "raise ValueError('no such day')"))
+    monkeypatch.setattr(judge, "COMMAND", (sys.executable, "-c", "raise ValueError('no such day')"))
     with pytest.raises(PluginError, match="no such day") as raised:
         Worker().judge({"text": "x"}, 5.0)
     assert raised.value.remedy
@@ -127,7 +126,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(small, monkeypatc
     made.judge({"text": "warm"}, 30.0)
     with monkeypatch.context() as patch:
         patch.setattr(
-            pool, "print", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt), raising=False
+            judge, "print", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt), raising=False
         )
         with pytest.raises(KeyboardInterrupt):
             made.judge({"text": "first"}, 30.0)
@@ -155,7 +154,7 @@ def test_a_program_without_a_guard_judges_and_leaves_nothing_behind(tmp_path):
 def test_the_process_imports_no_torch():
     code = textwrap.dedent("""
         import sys
-        from edit_harness_plugins.judges.symbolic import pool, verdicts
+        from edit_harness_plugins.judges.symbolic import judge, verdicts
         print(sorted({"torch", "transformers", "numpy"} & set(sys.modules)))
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -166,13 +165,13 @@ def test_memory_is_limited():
     """A reply that wants too much is undecided where the platform has such a limit."""
     pytest.importorskip("resource")
     code = textwrap.dedent("""
-        from edit_harness_plugins.judges.symbolic import pool, verdicts
+        from edit_harness_plugins.judges.symbolic import judge, verdicts
 
         def greedy(**request):
-            return bytearray(pool.MEMORY)
+            return bytearray(judge.MEMORY)
 
         verdicts.verdict = greedy
-        pool._limit_memory()
+        judge._limit_memory()
         print(verdicts.answer({})["note"])
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

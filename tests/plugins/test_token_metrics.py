@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Choose, Drift, Probe, Scores
-from edit_harness_plugins.metrics.preference import Accuracy
-from edit_harness_plugins.metrics.tokens import TokenAccuracy, Unchanged
+from edit_harness_plugins.metrics.preference import Accuracy, TokenAccuracy, Unchanged
 
 ROLES = ("efficacy", "paraphrase", "neighborhood")
 QUESTIONS = case(*(Probe(role, Choose("A question?", ("an answer",))) for role in ROLES))

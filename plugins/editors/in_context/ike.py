@@ -25,7 +25,7 @@ from edit_harness.model.model import Model
 from edit_harness.model.tokens import TooLongError
 from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Count, Natural
-from edit_harness_plugins._texts.tfidf import Weights
+from edit_harness_plugins.texts import Weights
 
 from .._search import bases
 from .._search.bases import Prepared

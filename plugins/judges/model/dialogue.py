@@ -1,17 +1,15 @@
-"""Questions are put to a language model, reply by reply, until there are verdicts.
-
-A dialogue yields prompts and is sent answers; it does not know who answers. So a server and a model
-in memory are asked by the same rules.
-"""
+"""Questions are put to a language model, reply by reply, until there are verdicts."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from edit_harness import Reply, Verdict
+from edit_harness import Judge, Reply, Verdict
 
-from .prompts import PAIRS, NoVerdict, Question, fraction, question
+from .prompts import KINDS, PAIRS, NoVerdict, Question, check_key, content, fraction, question
 
 TRIES = 3
 """How often a question is put before the answers are given up as no verdict."""
@@ -42,13 +40,51 @@ class Answer:
 
 Dialogue = Generator[str, Answer, Verdict]
 """Yields prompts, is sent answers, and returns a verdict; it does not know who answers."""
+Said = Answer | Unfit | Unanswered
+
+
+class ModelJudge(Judge):
+    """A language model says whether a text is right; equal replies are judged once."""
+
+    if TYPE_CHECKING:
+        twice: float
+        seed: int
+
+    version: ClassVar[str] = "1"
+    citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
+    kinds: ClassVar[Mapping[str, str]] = KINDS
+
+    @abstractmethod
+    def ask(self, prompts: Sequence[str]) -> Sequence[Said]:
+        """Return the answer to each prompt, or why there is none."""
+
+    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+        """Return a verdict for each reply; of equal ones the first has the usage.
+
+        Raises `PluginError` for a key of another kind or without what its kind needs, and what
+        `provenance` raises.
+        """
+        for reply in replies:
+            check_key(reply.key)
+        different = {content(reply): reply for reply in replies}
+        found = judged(list(different.values()), self.seed, self.twice, self.ask)
+        verdicts = dict(zip(different, found, strict=True))
+        told = []
+        for mark in map(content, replies):
+            told.append(verdicts[mark])
+            verdicts[mark] = replace(verdicts[mark], usage={})
+        return told
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings: a copy has its own model or connections, and has spent nothing."""
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
 
 
 def judged(
     replies: Sequence[Reply],
     seed: int,
     twice: float,
-    ask: Callable[[Sequence[str]], Sequence[Answer | Unfit | Unanswered]],
+    ask: Callable[[Sequence[str]], Sequence[Said]],
 ) -> list[Verdict]:
     """Return a verdict for each reply; ``ask`` is given the next prompts of all of them at once."""
     dialogues = [_dialogue(reply, seed, twice) for reply in replies]

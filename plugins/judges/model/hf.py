@@ -1,30 +1,25 @@
-"""A judge that is a model on this machine, asked by the harness's own generation.
-
-The same questions are asked and answers read in the same way as of a server (see `prompts`); there is
-nothing to wait for and nothing to pay. Torch is imported when the model is first needed.
-"""
+"""A judge that is a model on this machine; torch is imported when the model is first needed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from edit_harness import Generate, Judge, Reply, Text, UsageError, Verdict
+from edit_harness import Generate, Text, UsageError
 from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Count, Share, source_of
 
-from .dialogue import Answer, Unfit, judged
-from .prompts import KINDS, check_key
+from .dialogue import Answer, ModelJudge, Said, Unfit
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
 
 
 @dataclass
-class HF(Judge):
+class HF(ModelJudge):
     """A language model on this machine says whether a text is right.
 
     It is asked greedily, through its chat template, and answers in JSON; an answer that is no
@@ -42,9 +37,6 @@ class HF(Judge):
     """Share of the pairs of texts that are judged in both orders; 1 is all of them."""
     seed: int = 0
 
-    version: ClassVar[str] = "1"
-    citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
-    kinds: ClassVar[Mapping[str, str]] = KINDS
     practical: ClassVar[Sequence[str]] = ("device",)
 
     @property
@@ -60,17 +52,7 @@ class HF(Judge):
         """The model: a folder, or something to be downloaded."""
         return ["model"] if self.model else []
 
-    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Return a verdict for each reply.
-
-        Raises `PluginError` for a key of another kind or without what its kind needs, and what
-        `provenance` raises.
-        """
-        for reply in replies:
-            check_key(reply.key)
-        return judged(replies, self.seed, self.twice, self._answers)
-
-    def _answers(self, prompts: Sequence[str]) -> list[Answer | Unfit]:
+    def ask(self, prompts: Sequence[str]) -> list[Said]:
         """Return the model's answer to each prompt, or that it is too long for the model."""
         from edit_harness.edits import UNEDITED
 
@@ -112,7 +94,3 @@ class HF(Judge):
                 f"{self.model} cannot judge: {error.cause}",
                 "a judge has to be a model that was trained to follow instructions",
             ) from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the settings: a copy loads its own model."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,26 +1,21 @@
-"""A judge behind an OpenAI-compatible server, hosted or of one's own.
-
-What is asked stands in `prompts`, and what is done about failures in `server`. The key comes from the
-environment, and there is no setting for it.
-"""
+"""A judge behind an OpenAI-compatible server, whose key comes from the environment alone."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
-from edit_harness import Judge, PluginError, Reply, UsageError, Verdict
+from edit_harness import PluginError, UsageError
 from edit_harness.errors import elsewhere
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
 
-from .dialogue import judged
-from .prompts import KINDS, check_key, content
+from .dialogue import ModelJudge, Said
 
 if TYPE_CHECKING:
     from .server import Server
@@ -35,7 +30,7 @@ FROM_ENVIRONMENT = f"a key comes from the environment alone: export {KEYS[0]}=..
 
 
 @dataclass
-class OpenAI(Judge):
+class OpenAI(ModelJudge):
     """A language model on an OpenAI-compatible server says whether a text is right.
 
     It answers in JSON at temperature 0; of two texts the order is drawn, and a share is judged in
@@ -70,9 +65,6 @@ class OpenAI(Judge):
     cache: str = "auto"
     """The folder where answers are kept; auto is one in the cache folder, none is no folder."""
 
-    version: ClassVar[str] = "1"
-    citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"
-    kinds: ClassVar[Mapping[str, str]] = KINDS
     practical: ClassVar[Sequence[str]] = (
         "url", "seconds", "retries", "patience", "workers", "budget_tokens", "budget_usd", "price_in",
         "price_out", "cache",
@@ -103,21 +95,10 @@ class OpenAI(Judge):
         """Why the server answers nothing more, such as a key that it refuses."""
         return self._asked.stopped if "_asked" in vars(self) else ""
 
-    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Return a verdict for each reply; equal replies are judged once, and the first has the usage.
-
-        Raises `PluginError` for a key of another kind or without what its kind needs, and what
-        `provenance` raises.
-        """
-        for reply in replies:
-            check_key(reply.key)
+    def ask(self, prompts: Sequence[str]) -> Sequence[Said]:
+        """Return the server's answer to each prompt, or why there is none."""
         self._check()
-        if not replies:
-            return []
-        different = {content(reply): reply for reply in replies}
-        found = judged(list(different.values()), self.seed, self.twice, self._asked.ask)
-        verdicts = dict(zip(different, found, strict=True))
-        return [_taken(verdicts, content(reply)) for reply in replies]
+        return self._asked.ask(prompts)
 
     @property
     def _url(self) -> str:
@@ -125,7 +106,6 @@ class OpenAI(Judge):
 
     @property
     def _server(self) -> str:
-        """The address that is asked, in one spelling."""
         parts = urlsplit(self._url)
         return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
 
@@ -140,12 +120,7 @@ class OpenAI(Judge):
 
         return Server(self, self._server, self._key)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the settings: a copy has its own connections, and has spent nothing."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     def _check(self) -> None:
-        """Raise `UsageError` or `PluginError` if nobody could be asked with these settings."""
         if not find_spec("openai"):
             raise PluginError(
                 "the judge 'openai' needs the package openai, which is not installed",
@@ -169,10 +144,3 @@ class OpenAI(Judge):
             raise UsageError("the judge 'openai' has no key for OpenAI's server", FROM_ENVIRONMENT)
         if not (self._key.isascii() and self._key.isprintable()):
             raise UsageError("the judge's key has characters that no key has", FROM_ENVIRONMENT)
-
-
-def _taken(verdicts: dict[str, Verdict], mark: str) -> Verdict:
-    """Return a verdict, and leave it without its usage for the next reply that is equal."""
-    found = verdicts[mark]
-    verdicts[mark] = replace(found, usage={})
-    return found

@@ -1,9 +1,8 @@
 """What language models that judge are asked of a text, and how their answers are read.
 
-There is a question for every kind of key; an answer is one JSON object of a known form, or it is no
-verdict. How often a question is put stands in `dialogue`. The judged texts are hostile, as far as
-anybody knows: they stand between lines that they cannot write themselves, and the question says
-that nothing between them is an instruction.
+An answer is one JSON object of a known form, or it is no verdict. The judged texts are hostile, as far as
+anybody knows: they stand between lines that they cannot write themselves, and the question says that
+nothing between them is an instruction.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from edit_harness import Key, Reply, Verdict
@@ -64,6 +63,12 @@ Schema = Mapping[str, Any]
 """The names of a JSON object, with the values that each may have, or with a schema of its own."""
 
 
+Order = tuple[str, tuple[str, str]]
+"""The letter of the text after the edit, and two texts in the order of the letters."""
+Form = tuple[list[str], Sequence[tuple[str, str]], Schema, Callable[[Mapping[str, Any]], Verdict]]
+"""What is asked, the texts that it is about by name, the answer's schema, and what it says."""
+
+
 class NoVerdict(ValueError):
     """An answer that is no verdict; the message tells the model why."""
 
@@ -100,19 +105,16 @@ def question(reply: Reply, seed: int, *, swapped: bool = False) -> Question:
 
     ``swapped`` is the other order. Names are in sorted order, as in a case that was stored.
     """
-    if reply.key.kind == "compare":
-        asked = _comparison(reply, seed, swapped)
-    elif reply.key.kind == "same":
-        asked = _likeness(reply, seed, swapped)
-    else:
-        asked = _grading(reply, seed)
-    return replace(asked, text=encodable(asked.text))
+    form = {"compare": _comparison, "same": _likeness}.get(reply.key.kind, _grading)
+    lines, parts, schema, verdict = form(reply, _order(reply, seed, swapped))
+    text = _whole([*lines, ""], reply, seed, parts, schema)
+    return Question(encodable(text), lambda answer: verdict(read(answer, schema)))
 
 
-def _comparison(reply: Reply, seed: int, swapped: bool) -> Question:
+def _comparison(reply: Reply, order: Order) -> Form:
     """Ask which of two texts has more of each aspect, and which of them fits the new fact."""
     about = reply.key.about
-    later, texts = _order(reply, seed, swapped)
+    later, texts = order
     names = tuple(sorted(about["aspects"]))
     schema: Schema = {
         **dict.fromkeys(names, (*LETTERS, TIE)),
@@ -128,35 +130,29 @@ def _comparison(reply: Reply, seed: int, swapped: bool) -> Question:
         *(f"- {name}: {about['aspects'][name]}" for name in names),
         'Under "edit_reflected", say of each text whether it fits what is said to be so (1)',
         "or not (0).",
-        "",
     ]
 
-    def read_ratings(answer: str) -> Verdict:
-        found = read(answer, schema)
+    def verdict(found: Mapping[str, Any]) -> Verdict:
         more = {TIE: 0.0, later: 1.0}
         ratings = {name: more.get(found[name], -1.0) for name in names}
         return Verdict("decided", float(found["edit_reflected"][later]), ratings=ratings)
 
-    parts = zip(("text A", "text B"), texts, strict=True)
-    return Question(_whole(lines, reply, seed, parts, schema), read_ratings)
+    return lines, [*zip(("text A", "text B"), texts, strict=True)], schema, verdict
 
 
-def _likeness(reply: Reply, seed: int, swapped: bool) -> Question:
-    """Ask whether two replies to one prompt say the same."""
-    _, (first, second) = _order(reply, seed, swapped)
+def _likeness(reply: Reply, order: Order) -> Form:
+    _, (first, second) = order
     lines = [
         "Two replies, A and B, continue the same prompt. Tell whether they say the same thing.",
         f"Only the {reply.key.about.get('of', 'answer')} counts that the prompt asks for;",
         "wording does not matter.",
         'The verdict is "right" if they say the same, and "wrong" if they do not.',
-        "",
     ]
-    parts = (("prompt", reply.prompt), ("reply A", first), ("reply B", second))
-    return _graded(lines, reply, seed, parts, {"verdict": ("right", "wrong")})
+    parts = [("prompt", reply.prompt), ("reply A", first), ("reply B", second)]
+    return lines, parts, {"verdict": ("right", "wrong")}, _grade
 
 
-def _order(reply: Reply, seed: int, swapped: bool) -> tuple[str, tuple[str, str]]:
-    """Return the letter of the text after the edit, and the texts in the order of the letters."""
+def _order(reply: Reply, seed: int, swapped: bool) -> Order:
     texts = reply.key.right, reply.text
     if reply.key.kind == "compare":
         texts = reply.prompt + texts[0], reply.prompt + texts[1]
@@ -164,8 +160,7 @@ def _order(reply: Reply, seed: int, swapped: bool) -> tuple[str, tuple[str, str]
     return ("A", texts[::-1]) if turned else ("B", texts)
 
 
-def _grading(reply: Reply, seed: int) -> Question:
-    """Ask whether a reply is right."""
+def _grading(reply: Reply, order: Order) -> Form:
     key = reply.key
     schema: Schema = {"verdict": ("right", "wrong")}
     lines = [GRADED[key.kind], f"The right answer: {_names(key.right, key, 'right', 'aliases')}"]
@@ -182,8 +177,7 @@ def _grading(reply: Reply, seed: int) -> Question:
         lines.append(f"Letters: {key.about['lhs']} is what is asked for; {means}")
     if key.about.get("unit"):
         lines.append(f"The unit is {key.about['unit']}; it may be left out.")
-    parts = (("prompt", reply.prompt), ("reply", reply.text))
-    return _graded([*lines, ""], reply, seed, parts, schema)
+    return lines, [("prompt", reply.prompt), ("reply", reply.text)], schema, _grade
 
 
 def _names(answer: str, key: Key, which: str, aliases: str) -> str:
@@ -193,17 +187,9 @@ def _names(answer: str, key: Key, which: str, aliases: str) -> str:
     return f"{answer} (or: {'; '.join(others)})" if others else answer
 
 
-def _graded(
-    lines: list[str], reply: Reply, seed: int, parts: Iterable[tuple[str, str]], schema: Schema
-) -> Question:
-    """Return a question whose answer is a grade."""
-
-    def read_grade(answer: str) -> Verdict:
-        found = read(answer, schema)
-        right = found["verdict"] == "right"
-        return Verdict("decided", float(right), not right and bool(found.get("old")))
-
-    return Question(_whole(lines, reply, seed, parts, schema), read_grade)
+def _grade(found: Mapping[str, Any]) -> Verdict:
+    right = found["verdict"] == "right"
+    return Verdict("decided", float(right), not right and bool(found.get("old")))
 
 
 def _whole(
@@ -260,7 +246,6 @@ def read(answer: str, schema: Schema) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object with plain names. Raises `NoVerdict` if it says anything twice."""
     found = {_plain(name): value for name, value in pairs}
     if len(found) < len(pairs):
         raise NoVerdict("it has a name twice")

@@ -1,8 +1,7 @@
 """Asks an OpenAI-compatible server: within limits of time and budget, and once per question.
 
-The package openai sends requests, waits and tries again. A question without an answer stays
-unanswered, and is never answered by a guess. No redirect is followed, so that the key stays with the
-host that it is for, and of what the server says nothing is shown or stored with the key in it.
+The package openai sends, waits and tries again. A question without an answer stays unanswered. No redirect
+is followed, so that the key stays with its host, and nothing is shown or stored with the key in it.
 """
 
 from __future__ import annotations
@@ -144,7 +143,6 @@ class Server:
         return spent or 0 < usd <= self._price(*self._spent)
 
     def _price(self, asked: int, answered: int) -> float:
-        """Return dollars."""
         return (asked * self.judge.price_in + answered * self.judge.price_out) / 1_000_000
 
     async def _in_json(self, client: openai.AsyncOpenAI, prompt: str) -> dict[str, Any]:
@@ -163,11 +161,7 @@ class Server:
         return {"model": self.judge.model, "temperature": 0, "max_tokens": self.judge.max_tokens}
 
     async def _post(self, client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a server answers to a request.
-
-        Raises `Fault`, `Refused` or `Halted`; none of them carries the library's error, which knows
-        the request with its headers.
-        """
+        """Return what a server answers to a request."""
         try:
             raw = await client.chat.completions.with_raw_response.create(**body)
             return self._read(raw.http_response.content)
@@ -180,7 +174,6 @@ class Server:
         raise failure from None
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
-        """Return what an answer with another status than 200 amounts to."""
         status, headers = error.status_code, error.response.headers
         body = error.body if isinstance(error.body, dict) else {}
         message = str(body.get("message") or error.body or error.message)
@@ -201,7 +194,6 @@ class Server:
         return Refused(f"HTTP {status}: {said}")
 
     def _read(self, content: bytes) -> dict[str, Any]:
-        """Return text, model and cost of an answer to a chat request. Raises `Fault`."""
         try:
             data = json.loads(content)
             message = data["choices"][0]["message"]
@@ -217,7 +209,6 @@ class Server:
         return {"text": text, "model": served, "cost": cost if known else None}
 
     def _file(self, prompt: str) -> Path | None:
-        """Return where the answer to a prompt is kept, so that each is paid once."""
         if self.judge.cache == "none":
             return None
         chosen = self.judge.cache != "auto"
@@ -227,7 +218,6 @@ class Server:
         return folder.expanduser() / mark[:2] / f"{mark}.json"
 
     def _kept(self, file: Path | None) -> Answer | None:
-        """Return an answer from the cache; None if it is not there, or no file of this form."""
         try:
             return self._answer(json.loads(file.read_bytes())) if file else None
         except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -251,7 +241,6 @@ class Server:
         return Answer(text, str(found["model"]), usage, self._hidden(text))
 
     def _shown(self, text: str) -> str:
-        """Return the beginning of what a server says, in one line."""
         return " ".join(self._hidden(text).split())[:MOST_SHOWN]
 
     def _hidden(self, text: str) -> str:

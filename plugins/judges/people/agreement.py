@@ -1,7 +1,6 @@
 """What people said of texts, in numbers: how far they agree, mean scores, how often a judge says the same.
 
-Labels are nominal: two are the same or they are not, and none is nearer to another. They come in here
-un-blinded, by item, annotator and column.
+Labels are nominal, and come in un-blinded, by item, annotator and column.
 """
 
 from __future__ import annotations
@@ -156,7 +155,6 @@ def accuracy(opinions: Sequence[Opinion], columns: Sequence[str]) -> Rows:
 
 
 def _right(heard: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:
-    """Count how often a judge, first of each pair, says what people do."""
     most = [(judge, *Counter(people).most_common(1)[0], len(people)) for judge, people in heard]
     clear = [float(judge == label) for judge, label, count, of in most if 2 * count > of]
     return {

@@ -1,8 +1,4 @@
-"""The command ``annotate``: texts of a run go to people, and their labels come back to the run.
-
-An export draws texts, and leaves a folder to hand out with a key beside it; an import puts the labels,
-un-blinded, into the run's folder. Nothing here asks a model, or a judge.
-"""
+"""The command ``annotate``: texts of a run go to people, and their labels come back into the run's folder."""
 
 from __future__ import annotations
 
@@ -95,10 +91,7 @@ def names_of(given: Sequence[str]) -> list[str]:
 
 
 def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
-    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some.
-
-    Raises `DataError` if it has none, and `UsageError` for a tag that no case has.
-    """
+    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some."""
     if not (items := list(items_of(run, run.records, tag))):
         raise DataError(
             f"{run.folder.path} has no texts that are to be judged",
@@ -138,10 +131,7 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool
 
 
 def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
-    """Return what each annotator says, of those who say anything.
-
-    Raises `DataError` for two sheets of one of them, and if nobody says anything.
-    """
+    """Return what each annotator says, of those who say anything."""
     found: dict[str, Labels] = {}
     for path in map(Path, files):
         name, labels = sheets.read_labels(made, path)
@@ -159,7 +149,6 @@ def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
 
 
 def _print(made: Export, results: Mapping[str, Any]) -> None:
-    """Print the tables that have rows, those of means for each edited property."""
     names, items = results["annotators"], len(made.items)
     out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
@@ -170,7 +159,6 @@ def _print(made: Export, results: Mapping[str, Any]) -> None:
 
 
 def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
-    """Return what the labels amount to, JSON-ready; lists of rows, which may be empty."""
     asked = list(meanings(made.items))
     found: dict[str, Any] = {
         "annotators": list(names),
@@ -188,13 +176,8 @@ def _stored(
 ) -> dict[str, Any]:
     """Return what an import leaves with the run: enough to compute its numbers anew."""
     items = [
-        {
-            "item": mark,
-            **{name: getattr(opinion.item, name) for name in KEPT},
-            "texts": opinion.item.digest,
-            "labels": opinion.labels,
-            "judge": opinion.item.judged,
-        }
+        {"item": mark, **{name: getattr(opinion.item, name) for name in KEPT}}
+        | {"texts": opinion.item.digest, "labels": opinion.labels, "judge": opinion.item.judged}
         for mark, opinion in said.items()
     ]
     asked = meanings(made.items)

@@ -107,11 +107,6 @@ def write_export(made: Export, folder: Path) -> None:
     """Write sheets and guidelines, and the key last: with it, an export is whole."""
     asked = meanings(made.items)
     heads = [ITEM, ANNOTATOR, *SHOWS[made.form], *asked]
-    if len({*heads}) < len(heads):
-        raise DataError(
-            f"two columns of the sheet would have one name: {', '.join(heads)}",
-            "the task has to name the aspects of its keys differently",
-        )
     (folder / SHEETS).mkdir(parents=True, exist_ok=True)
     for name in made.annotators:
         rows = [
@@ -219,6 +214,9 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
+        separator = max(SEPARATORS, key=text.partition("\n")[0].count)
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        heads, *table = ([_unguarded(cell) for cell in cells] for cells in [*lines] or [[]])
     except OSError as error:
         raise UsageError(f"the sheet {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -227,10 +225,6 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
             f"{path} is not UTF-8: line {line} has the byte {error.object[error.start]:#04x}",
             "save the sheet again, as 'CSV UTF-8' or with the character set UTF-8",
         ) from None
-    separator = max(SEPARATORS, key=text.partition("\n")[0].count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        heads, *table = ([_unguarded(cell) for cell in cells] for cells in [*lines] or [[]])
     except csv.Error as error:
         raise DataError(f"{path} is no CSV: {error}", "save the sheet as CSV (UTF-8)") from None
     heads = [head.strip() for head in heads]
@@ -239,11 +233,9 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
             f"{path} has the column {missing[0]!r} not at all, or more than once",
             "keep all columns of the sheet that was handed out; more may be added",
         )
+    empty = dict.fromkeys(heads, "")
     return [
-        (
-            f"{path}: row {number}",
-            {**dict.fromkeys(heads, ""), **dict(zip(heads, cells, strict=False))},
-        )
+        (f"{path}: row {number}", empty | dict(zip(heads, cells, strict=False)))
         for number, cells in enumerate(table, 2)
         if any(cell.strip() for cell in cells)
     ]

@@ -1,8 +1,4 @@
-"""What the grammar does with expressions: values, powers within limits, operations.
-
-What could make an expression huge is refused here, before sympy works it out: only numbers of so many
-bits, and exponents up to a limit.
-"""
+"""What the grammar does with expressions; what could make one huge is refused before sympy works it out."""
 
 from __future__ import annotations
 

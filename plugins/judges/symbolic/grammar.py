@@ -1,8 +1,7 @@
 """From tokens to algebra: one grammar for formulas and for descriptions in words.
 
-An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also
-noun phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code. Where in a reply the expression stands is found in
-`reading`.
+An operator-precedence parser (Pratt, "Top down operator precedence", 1973) whose operands are also noun
+phrases: ``half the sum of the bases * h``. Nothing is ever evaluated as code.
 """
 
 from __future__ import annotations
@@ -156,7 +155,6 @@ class Parser(Nouns):
         return each(left, CHANGES[word]) if word else None
 
     def _beside(self, left: Value) -> bool:
-        """Tell whether the next operand stands beside this one as a factor."""
         token = self.peek()
         if self._at_cross():
             return False
@@ -176,7 +174,6 @@ class Parser(Nouns):
         return colon.text == ":" and colon.spaced == after.spaced and named
 
     def _joined(self, left: Value, least: int) -> Value | None:
-        """Return two operands joined by a sign or by words."""
         mark = self.at
         if least <= ADDING and self.take("subtracted", "from"):
             return one(self.expression(ADDING + 1), Add) - one(left, Add)
@@ -196,7 +193,6 @@ class Parser(Nouns):
         return OPERATIONS[operator](one(left, kind), self._factor)
 
     def _operator(self) -> tuple[str, int]:
-        """Step over an operator; return its sign and how tightly it binds."""
         sequel = self._sequel()
         if sequel:
             return sequel, LOOSEST
@@ -238,7 +234,6 @@ class Parser(Nouns):
     # Noun phrases
 
     def _phrase(self) -> Value:
-        """Return what a phrase in words stands for."""
         word = self.peek().text
         if word in NUMBERS:
             self.at += 1

@@ -33,7 +33,6 @@ class Nouns(Cursor):
         """Whether "all" was said of it."""
 
     def _number(self, text: str) -> Expr:
-        """Return an exact number: a decimal, a whole one, a fraction, or 7 1/2."""
         whole = self._digits(text)
         if not text.isdecimal():
             return whole
@@ -52,14 +51,12 @@ class Nouns(Cursor):
         return whole
 
     def _digits(self, text: str) -> Expr:
-        """Return the number that the digits write, whole or decimal."""
         if text.isdecimal():
             return Integer(text)
         self.rough = self.rough or len(text.partition(".")[2]) > 1
         return Rational(text)
 
     def _spelled(self, word: str) -> Expr:
-        """Return a number in words, such as twenty four."""
         value = NUMBERS[word]
         if value >= 20 and 0 < NUMBERS.get(self.peek().text, 0) < 10:
             value += NUMBERS[self.peek().text]

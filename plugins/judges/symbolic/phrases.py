@@ -1,7 +1,6 @@
 """Noun phrases and instructions: what the words "sum", "half the", "multiplying" open.
 
-Each is read by a function that finds the parser behind the opening word. The parser itself stands in
-`grammar` and knows these by the table `PHRASES` alone.
+Each has a function that finds the parser behind the opening word; `grammar` knows the table `PHRASES` alone.
 """
 
 from __future__ import annotations
@@ -82,7 +81,6 @@ def _geometric(parser: Parser) -> Expr:
 
 
 def _products(parser: Parser) -> Value:
-    """Return "the products of A and B, C and D, and E and F"."""
     parser.expect("of")
     found: list[Expr] = []
     while not found or parser.take(","):
@@ -192,7 +190,6 @@ def _their(parser: Parser) -> Value:
 
 
 def _result(parser: Parser) -> Value:
-    """Return "the result of X"."""
     parser.expect("of")
     return parser.expression(LOOSEST)
 

@@ -50,10 +50,7 @@ EXPONENT, GROUP = re.compile(r"\^\s*\{([^{}]*)\}"), re.compile(r"\{([^{}]*)\}")
 
 
 def plain(text: str) -> str:
-    """Return a text without LaTeX, Unicode's signs and Markdown.
-
-    Raises `Unread` for braces that are not closed, or nested too deep.
-    """
+    """Return a text without LaTeX, Unicode's signs and Markdown."""
     text = SMALL_FRACTION.sub(_small_fraction, text)
     text = VULGAR.sub(_vulgar, text)
     text = re.sub(f"[{SUPERSCRIPTS}]+", lambda found: f"^({found[0].translate(DIGITS)})", text)

@@ -1,7 +1,7 @@
 """The named quantities of a rule: what "the two side lengths" or "the slant height" stand for.
 
-A table from nouns to symbols, made from what a key says of its variables. The few theorems in it are
-those that descriptions lean on without saying so, such as that an arc is radius times angle.
+A table from nouns to symbols, of what a key says of its variables and of the few theorems that
+descriptions lean on without saying so, such as that an arc is radius times angle.
 """
 
 from __future__ import annotations

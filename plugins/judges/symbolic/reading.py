@@ -115,10 +115,7 @@ def _expression(text: str, rule: Rule, equation: bool = False) -> tuple[Reading,
 
 
 def _first_line(text: str) -> str:
-    """Return the first line with anything in it, in plain writing; one such as "It is:" goes on.
-
-    Raises `Unread`.
-    """
+    """Return the first line with anything in it, in plain writing; one such as "It is:" goes on."""
     line = ""
     for part in text.splitlines():
         if len(part) > LONGEST:
@@ -166,7 +163,6 @@ def _defines(side: str, rule: Rule) -> bool:
 
 
 def _side(text: str, other: str, rule: Rule) -> Reading:
-    """Return what a side of an equation says."""
     reading, _ = _expression(text, rule, equation=True)
     stated = bool(re.search(rf"(?<![A-Za-z]){re.escape(rule.lhs)}(?![A-Za-z])", other))
     squared = bool(SQUARE_OF.search(other))
@@ -199,10 +195,7 @@ def _check_tail(parser: Parser, equation: bool) -> None:
 
 
 def read_number(text: str, steps: bool) -> Reading:
-    """Return the value that a reply ends at: of its first sentence, or of a whole solution.
-
-    Raises `Unread`.
-    """
+    """Return the value that a reply ends at: of its first sentence, or of a whole solution."""
     text = _own_words(text)
     if len(text) > LONGEST_SOLUTION:
         raise Unread(f"longer than {LONGEST_SOLUTION} characters", hopeless=True)
@@ -216,7 +209,6 @@ def read_number(text: str, steps: bool) -> Reading:
 
 
 def _own_words(text: str) -> str:
-    """Return a reply without the next question and what follows it."""
     text = text.strip()
     for pattern in (NEXT_QUESTION, QUESTION):
         found = pattern.search(text)

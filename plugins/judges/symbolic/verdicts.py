@@ -1,7 +1,4 @@
-"""One reply and one key: the verdict.
-
-Runs in the process that `edit_harness_plugins.judges.symbolic.pool` starts, and imports no torch.
-"""
+"""One reply and one key: the verdict; it is given in the process that `judge` starts, without torch."""
 
 from __future__ import annotations
 
@@ -15,9 +12,19 @@ from sympy import Expr
 from edit_harness import Verdict
 
 from .algebra import Unread
-from .equality import ROUNDED_PI, agree, inexact, number_distance, points, renamings
 from .reading import Reading, read_formula, read_number
-from .rule import BadKey, Rule, as_square, read_key
+from .rule import (
+    ROUNDED_PI,
+    BadKey,
+    Rule,
+    agree,
+    as_square,
+    inexact,
+    number_distance,
+    points,
+    read_key,
+    renamings,
+)
 
 MOST_SHOWN = 200
 Match = Literal["equal", "renamed", "rounded", ""]
@@ -49,7 +56,6 @@ def verdict(
 
 
 def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
-    """Judge a formula, or a description in words."""
     rule = Rule.of(about)
     keys = [read_key(key, rule.variables) for key in ((right, old) if old else (right,))]
     reading = read(text, rule, prompt)
@@ -70,7 +76,6 @@ def _leveled(keys: list[Expr], reading: Reading, rule: Rule) -> list[Expr]:
 
 
 def _match(reading: Reading, key: Expr, rule: Rule) -> Match:
-    """Return how a reply agrees with a formula, or an empty text."""
     at = points(rule)
     if reading.value.free_symbols <= rule.symbols:
         if agree(reading.value, key, at):
@@ -85,7 +90,6 @@ def _match(reading: Reading, key: Expr, rule: Rule) -> Match:
 
 
 def _decided(reading: Reading, matches: list[Match]) -> Verdict:
-    """Return the verdict on a reply, of how it agrees with the right formula and with the old."""
     raw = str(reading.value)[:MOST_SHOWN]
     right, old = [*matches, ""][:2]
     if right == old and right in ("renamed", "rounded"):
@@ -110,7 +114,6 @@ def _number(right: str, old: str, about: Mapping[str, Any], text: str, prompt: s
 
 
 def _same(right: str, old: str, about: Mapping[str, Any], text: str, prompt: str) -> Verdict:
-    """Tell whether two replies say the same; ``right`` is the other one."""
     if text.strip() == right.strip():
         return Verdict("decided", 1.0, note="same words", raw=text.strip()[:MOST_SHOWN])
     if about["of"] == "number":
@@ -149,8 +152,5 @@ def _say_the_same(one: Reading, two: Reading, rule: Rule) -> bool:
 
 
 JUDGED: Mapping[str, Callable[[str, str, Mapping[str, Any], str, str], Verdict]] = {
-    "formula": _formula,
-    "description": _formula,
-    "number": _number,
-    "same": _same,
-}
+    "formula": _formula, "description": _formula, "number": _number, "same": _same,
+}  # fmt: skip

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
@@ -18,10 +17,11 @@ import numpy as np
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores, join
 from edit_harness.stats import column_means
-from edit_harness_plugins.significance import benjamini_hochberg, mcnemar, two_sample
+from edit_harness_plugins.significance import mcnemar, two_sample
 
+from ..answers import means
 from ..sources import SEESAW
-from .groups import Columns, Row, Tables, by_tag, column
+from .groups import Columns, Row, Tables, by_tag, corrected, present
 
 ROLE = "cross-property"
 PAPER = "Halevy et al. (2024), cross-property"
@@ -40,21 +40,18 @@ class CrossProperty(Metric):
         "CP": Measure(
             "share of cases whose likeliest candidate, by the sum of log-probabilities, is true",
             source=f"{PAPER}; ours is that a candidate is the whole of a true label",
-            probes=(ROLE,),
-            known=True,
+            probes=(ROLE,), known=True,
         ),
         "CP-norm": Measure(
             "the same by the mean of log-probabilities, since labels differ in length",
-            source="ours, beside that of Halevy et al. (2024)",
-            probes=(ROLE,),
+            source="ours, beside that of Halevy et al. (2024)", probes=(ROLE,),
         ),
         "CP-published": Measure(
             "share of cases where a true label occurs in the prompt with the likeliest candidate",
-            detail=True,
-            source=f"{PAPER}, by the code, where any part of the text will do",
+            detail=True, source=f"{PAPER}, by the code, where any part of the text will do",
             probes=(ROLE,),
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
@@ -73,9 +70,8 @@ class CrossProperty(Metric):
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
         """Return the matrix of edited and asked properties, and of its cells the tests."""
-        groups = by_tag(cases, "edited", "effect")
-        cells = {pair: Cell(rows, columns) for pair, rows in groups.items()}
-        cells = {pair: cell for pair, cell in cells.items() if cell.n}
+        pairs = by_tag(cases, columns, "edited", "effect")
+        cells = {pair: own for pair, own in pairs.items() if len(_both(own, "CP")[0])}
         found = {
             "CP, edited x asked": _matrix(cells),
             "CP by pair": _listed(cells, "CP"),
@@ -87,14 +83,16 @@ class CrossProperty(Metric):
 
 def _shares(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
     """Return the shares of a case's prompts that are answered rightly; before, also of guesses."""
-    found: dict[str, list[float]] = {}
-    for probe, answer in zip(case.probes, answers, strict=True):
-        if (golds := _golds(probe)) and isinstance(answer, Scores):
-            for name, right in _right(probe, answer, golds).items():
-                found.setdefault(f"{when}_{name}", []).append(right)
-            if when == "pre":
-                found.setdefault(CHANCE, []).append(_guessed(probe, golds))
-    return {name: fmean(values) for name, values in found.items()}
+    asked = [
+        (probe, answer, golds)
+        for probe, answer in zip(case.probes, answers, strict=True)
+        if (golds := _golds(probe)) and isinstance(answer, Scores)
+    ]
+    right = means(
+        (f"{when}_{name}", value) for each in asked for name, value in _right(*each).items()
+    )
+    guessed = [_guessed(probe, golds) for probe, _, golds in asked] if when == "pre" else []
+    return right | ({CHANCE: fmean(guessed)} if guessed else {})
 
 
 def _golds(probe: Probe) -> list[str]:
@@ -105,7 +103,6 @@ def _golds(probe: Probe) -> list[str]:
 
 
 def _right(probe: Probe, answer: Scores, golds: Sequence[str]) -> dict[str, float]:
-    """Return by each measure whether the likeliest candidate is right."""
     query = probe.query
     assert isinstance(query, Choose)
     sums = [math.fsum(each) for each in answer.logprobs]
@@ -128,47 +125,22 @@ def _best(candidates: Sequence[str], scores: Sequence[float]) -> str | None:
 
 
 def _guessed(probe: Probe, golds: Sequence[str]) -> float:
-    """Return the share of the candidates that are true."""
     assert isinstance(probe.query, Choose)
     candidates = set(probe.query.candidates)
     return len(candidates & set(golds)) / len(candidates)
 
 
-Pair = tuple[str, ...]
-"""The property that is edited, and the one that is asked for."""
+Cells = Mapping[tuple[str, ...], Columns]
+"""The columns of the cases that edit one property and ask for another."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """The cases that edit one property and ask for another, where there are both sides."""
-
-    rows: np.ndarray
-    """The numbers of the cases."""
-    columns: Columns
-
-    def sides(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a measure before and after, of the cases that have both."""
-        before, after = (column(self.columns, f"{w}_{name}", self.rows) for w in ("pre", "post"))
-        both = ~np.isnan(before + after)
-        return before[both], after[both]
-
-    @property
-    def n(self) -> int:
-        """How many cases there are."""
-        return len(self.sides("CP")[0])
-
-    @property
-    def chance(self) -> float:
-        """The share of candidates that are true, the mean over all cases that were asked."""
-        return float(np.nanmean(column(self.columns, CHANCE, self.rows)))
-
-    def shares(self, name: str) -> dict[str, float]:
-        """Return the mean of a measure before and after, and its change."""
-        before, after = (float(side.mean()) for side in self.sides(name))
-        return {"before": before, "after": after, "change": after - before}
+def _both(columns: Columns, name: str) -> list[np.ndarray]:
+    return present(columns, f"pre_{name}", f"post_{name}")
 
 
-Cells = Mapping[Pair, Cell]
+def _changed(columns: Columns, name: str) -> dict[str, float]:
+    before, after = (float(side.mean()) for side in _both(columns, name))
+    return {"before": before, "after": after, "change": after - before}
 
 
 def _matrix(cells: Cells) -> list[Row]:
@@ -176,7 +148,7 @@ def _matrix(cells: Cells) -> list[Row]:
     effects = sorted({effect for _, effect in cells})
     rows: list[Row] = []
     for edited in sorted({edited for edited, _ in cells}):
-        shown = {e: cells[edited, e].shares("CP") for e in effects if (edited, e) in cells}
+        shown = {e: _changed(cells[edited, e], "CP") for e in effects if (edited, e) in cells}
         for when in ("before", "after", "change"):
             values = {e: shown[e][when] if e in shown else None for e in effects}
             mean = fmean(shares[when] for shares in shown.values())
@@ -190,30 +162,26 @@ def _listed(cells: Cells, name: str) -> list[Row]:
     The paper's Table 5 divides the sum of 7 rows by 8, for a pair that it does not show.
     """
     rows: list[Row] = [
-        {"edited": edited, "asked": asked, "cases": cell.n}
-        | {"chance": cell.chance, **cell.shares(name)}
-        for (edited, asked), cell in cells.items()
+        {"edited": edited, "asked": asked, "cases": len(_both(own, "CP")[0])}
+        | {"chance": float(np.nanmean(own[CHANCE])), **_changed(own, name)}
+        for (edited, asked), own in cells.items()
     ]
     if len(rows) < 2:
         return rows
-    means = {what: fmean(row[what] for row in rows) for what in list(rows[0])[3:]}
-    return [*rows, {"edited": "mean of rows", "asked": "", "cases": None, **means}]
+    mean = {what: fmean(row[what] for row in rows) for what in list(rows[0])[3:]}
+    return [*rows, {"edited": "mean of rows", "asked": "", "cases": None, **mean}]
 
 
 def _tests(cells: Cells) -> list[Row]:
     """Return McNemar's test of each pair, and the test for two samples that the paper prints."""
-    tests = [mcnemar(*cell.sides("CP")) for cell in cells.values()]
-    adjusted = benjamini_hochberg([test.p for test in tests])
-    return [
-        {"edited": edited, "asked": asked, "lost": test.lost, "gained": test.gained}
-        | {"p": test.p, "p BH": corrected}
-        | _published(cell)
-        for ((edited, asked), cell), test, corrected in zip(
-            cells.items(), tests, adjusted, strict=True
-        )
-    ]
-
-
-def _published(cell: Cell) -> dict[str, float | None]:
-    test = two_sample(*cell.sides("CP"))
-    return {"t unpaired": test.t, "p unpaired": test.p}
+    tests = {pair: mcnemar(*_both(own, "CP")) for pair, own in cells.items()}
+    adjusted = corrected(tests)
+    rows = []
+    for pair, test in tests.items():
+        unpaired = two_sample(*_both(cells[pair], "CP"))
+        rows.append(
+            {"edited": pair[0], "asked": pair[1], "lost": test.lost, "gained": test.gained,
+             "p": test.p, "p BH": adjusted[pair],
+             "t unpaired": unpaired.t, "p unpaired": unpaired.p}
+        )  # fmt: skip
+    return rows

@@ -15,13 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
+from edit_harness import Answer, Case, Measure, Metric, Probe, Verdict
 from edit_harness.stats import column_means
-from edit_harness_plugins.significance import TTest, benjamini_hochberg, of_sums, one_sample
+from edit_harness_plugins.significance import TTest, of_sums, one_sample
 
+from ..answers import counted
 from ..sources import SEESAW
-from ..verdicts.judging import account, ratio, spent, told, total
-from .groups import Columns, Row, Tables, by_tag, column, starred
+from ..verdicts.judging import SHARES, account, ratio, spent, told
+from .groups import ALPHA, Columns, Row, Tables, by_tag, corrected, starred
 
 ROLE = "description"
 FLAWS = (
@@ -32,7 +33,6 @@ SOURCE = "Halevy et al. (2024), open-ended descriptions, Tables 6 and 19"
 REFLECTED = ", edit reflected"
 """Ends the names of columns and tables that are of these pairs alone."""
 
-ALPHA = 0.05
 STARS = "* p < 0.05, ** BH too"
 COST = {"usd": "USD", "tokens": "tokens"}
 """What a cost is shown in, the first that is known."""
@@ -49,12 +49,8 @@ class Flaws(Metric):
     measures: ClassVar[Mapping[str, Measure]] = {
         **{
             flaw: Measure(
-                "share of pairs with more of it in the text after - share with more before",
-                "lower",
-                unit="",
-                range=(-1.0, 1.0),
-                source=SOURCE,
-                probes=(ROLE,),
+                "share of pairs with more of it in the text after - share with more before", "lower",
+                unit="", range=(-1.0, 1.0), source=SOURCE, probes=(ROLE,),
             )
             for flaw in FLAWS
         },
@@ -63,7 +59,7 @@ class Flaws(Metric):
             source="Halevy et al. (2024), who keep the pairs that do",
             probes=(ROLE,),
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
@@ -80,7 +76,8 @@ class Flaws(Metric):
         }
         if asked:
             values["post_Reflected"] = len(reflecting) / asked
-        return values | account(told(_described(case, after)))
+        pairs = zip(case.probes, after, strict=True)
+        return values | account(told(a for probe, a in pairs if probe.role == ROLE and probe.key))
 
     def summarize(self, columns: Columns) -> dict[str, float]:
         """Return the means over cases."""
@@ -89,13 +86,9 @@ class Flaws(Metric):
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
         """Return the flaws with their tests, over pairs and over cases, by edited property."""
-        groups = {f", {name}": rows for (name,), rows in by_tag(cases, "edited").items()}
-        if len(groups) != 1:
-            groups[""] = np.arange(len(cases))
-        parts = {
-            name: {each: column(columns, each, rows) for each in columns}
-            for name, rows in groups.items()
-        }
+        parts = {f", {name}": own for (name,), own in by_tag(cases, columns, "edited").items()}
+        if len(parts) != 1:
+            parts[""] = columns
         found: Tables = {f"flaws by edited property, over pairs; {STARS}": list(_together(parts))}
         for name, here in parts.items():
             found[f"flaws{name}"] = _by_pair(here, "")
@@ -104,21 +97,11 @@ class Flaws(Metric):
         return {title: rows for title, rows in found.items() if rows}
 
 
-def _described(case: Case, answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers to what asks for a description that is compared."""
-    pairs = zip(case.probes, answers, strict=True)
-    return [answer for probe, answer in pairs if probe.role == ROLE and probe.key]
-
-
 def _decided(case: Case, answers: Sequence[Answer]) -> list[tuple[Probe, Verdict]]:
-    """Return the verdicts that compare descriptions, with what they are of."""
     return [
-        (probe, answer.verdict)
+        (probe, verdict)
         for probe, answer in zip(case.probes, answers, strict=True)
-        if probe.role == ROLE
-        and isinstance(answer, Text)
-        and answer.verdict
-        and answer.verdict.status == "decided"
+        if probe.role == ROLE and (verdict := counted(answer)) and verdict.status == "decided"
     ]
 
 
@@ -159,19 +142,19 @@ def _starred(row: Row | None) -> str:
 
 def _by_pair(columns: Columns, suffix: str) -> list[Row]:
     """Return the flaws with their tests over pairs, as published, and how far to trust the judge."""
-    tests = {}
-    for flaw in FLAWS:
-        if f"pairs {flaw}{suffix}" in columns:
-            sums = (
-                total(columns[f"{what} {flaw}{suffix}"]) for what in ("pairs", "sum", "squares")
-            )
-            pairs, *rest = (0.0 if np.isnan(each) else each for each in sums)
-            tests[flaw] = of_sums(int(pairs), *rest)
+    names = {
+        flaw: [f"{what} {flaw}{suffix}" for what in ("pairs", "sum", "squares")] for flaw in FLAWS
+    }
+    sums = {
+        flaw: [float(np.nansum(columns[name])) for name in own]
+        for flaw, own in names.items()
+        if own[0] in columns
+    }
+    tests = {flaw: of_sums(int(pairs), *rest) for flaw, (pairs, *rest) in sums.items()}
     return [row | _trust(columns) for row in _rows(tests, "pairs")]
 
 
 def _by_case(columns: Columns) -> list[Row]:
-    """Return the flaws with their tests over cases."""
     found = {flaw: columns[f"post_{flaw}"] for flaw in FLAWS if f"post_{flaw}" in columns}
     return list(_rows({flaw: one_sample(means) for flaw, means in found.items()}, "cases"))
 
@@ -179,20 +162,17 @@ def _by_case(columns: Columns) -> list[Row]:
 def _rows(tests: Mapping[str, TTest], unit: str) -> Iterator[dict[str, object]]:
     """Yield a row for each flaw that there are values of; the correction is for these."""
     tests = {flaw: test for flaw, test in tests.items() if test.n}
-    adjusted = benjamini_hochberg([test.p for test in tests.values()])
-    for (flaw, test), corrected in zip(tests.items(), adjusted, strict=True):
+    adjusted = corrected(tests)
+    for flaw, test in tests.items():
         cells = {"flaw": flaw, unit: test.n, "mean": test.mean, "t": test.t, "p": test.p}
-        yield {**cells, "p BH": corrected}
+        yield {**cells, "p BH": adjusted[flaw]}
 
 
 def _trust(columns: Columns) -> dict[str, object]:
     """Return the shares of unreadable verdicts and of wavering ones, and the cost of all of them."""
     if "verdicts" not in columns:
         return {}
-    shares = {
-        "unparsed": ratio(columns, "unparsed", "verdicts"),
-        "swapped": ratio(columns, "swapped", "tried"),
-    }
+    shares = {part: ratio(columns, part, whole) for part, whole in SHARES.values()}
     took = spent(columns)
     cost = {name: took[what] for what, name in COST.items() if what in took}
     return {**shares, **dict(list(cost.items())[:1])}

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edit_harness import Answer, Case, Measure, Metric, Scores, Text, Verdict
+from edit_harness import Answer, Case, Measure, Scores, Verdict
 from edit_harness.stats import column_means
 
+from ..answers import Sides, counted, every, some
 from ..sources import MQUAKE
-from .threefold import every, some
 
 EDIT, HOP, OLD_HOP, QUESTION = "efficacy", "single-hop", "old-single-hop", "multi-hop"
 WINS, EDITS = " successes", " edits"
@@ -31,7 +31,7 @@ SHOWN = {
 """What tables by the length of chains show, and the columns that it is the mean of."""
 
 
-class MultiHop(Metric):
+class MultiHop(Sides):
     """Is the chain's new end named, and are its links? Shares over instances, and over edits.
 
     MH-old before the edit is what the paper calls pre-edit accuracy; after it, what stays with the old
@@ -73,24 +73,20 @@ class MultiHop(Metric):
         ),
     }  # fmt: skip
 
-    def measure(
-        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
-    ) -> dict[str, float]:
-        """Return the shares before and after the edit, and the numbers of edits."""
-        return _values("pre", case, before) | _values("post", case, after)
+    def read(self, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+        """Return the shares, and the numbers of edits."""
+        return _edits(case, answers) | _links(case, answers) | _ends(case, answers)
 
-    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+    def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as wrong everywhere; what it left of the old is not counted."""
-        values = _values("pre", case, before) if before else {}
         roles = [probe.role for probe in case.probes]
-        wrong = {
+        values = {
             name: 0.0
             for name, measure in self.measures.items()
             if measure.better == "higher" and measure.probes[0] in roles
         }
-        values |= {f"post_{name}": value for name, value in wrong.items()}
         if EDIT in roles:
-            values |= {f"post_EW{WINS}": 0.0, f"post_EW{EDITS}": float(roles.count(EDIT))}
+            values |= {f"EW{WINS}": 0.0, f"EW{EDITS}": float(roles.count(EDIT))}
         return values
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -107,35 +103,27 @@ class MultiHop(Metric):
     ) -> dict[str, list[dict[str, Any]]]:
         """Return the shares by the number of links and by the number of edits."""
         groups = {"by number of hops, %": "hops", "by number of edits, %": "edits"}
-        return {
-            title: rows
-            for title, tag in groups.items()
-            if (rows := _rows(tag, [case.tags.get(tag, "") for case in cases], columns))
-        }
+        found = {title: _rows(tag, cases, columns) for title, tag in groups.items()}
+        return {title: rows for title, rows in found.items() if rows}
 
 
 def _rows(
-    tag: str, found: Sequence[str], columns: Mapping[str, np.ndarray]
+    tag: str, cases: Sequence[Case], columns: Mapping[str, np.ndarray]
 ) -> list[dict[str, Any]]:
-    """Return a row for every value of a tag, given the value of each case; shares are in percent."""
-    rows = []
+    """Return a row for every value of a tag; shares are in percent."""
+    values = np.array([case.tags.get(tag, "") for case in cases])
     shown = {title: columns[name] for title, name in SHOWN.items() if name in columns}
-    for value in sorted({value for value in found if value}, key=lambda text: (len(text), text)):
-        own = np.array([each == value for each in found])
-        cells = {title: _percent(column[own]) for title, column in shown.items()}
-        rows.append({tag: value, "cases": int(own.sum()), **cells})
-    return rows
+    return [
+        {tag: value, "cases": int((values == value).sum())}
+        | {title: _percent(column[values == value]) for title, column in shown.items()}
+        for value in sorted({*values.tolist()} - {""}, key=lambda text: (len(text), text))
+    ]
 
 
 def _percent(column: np.ndarray) -> float | None:
     """Return how many in a hundred are 1, of those with a value."""
     count = np.count_nonzero(~np.isnan(column))
     return float(100 * np.nansum(column) / count) if count else None
-
-
-def _values(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
-    values = _edits(case, answers) | _links(case, answers) | _ends(case, answers)
-    return {f"{when}_{name}": value for name, value in values.items()}
 
 
 def _edits(case: Case, answers: Sequence[Answer]) -> dict[str, float]:
@@ -182,9 +170,5 @@ def _right(verdicts: Sequence[Verdict | None]) -> list[bool | None]:
 
 def _verdicts(case: Case, answers: Sequence[Answer], role: str) -> list[Verdict | None]:
     """Return the verdicts on the probes of a role; None in the place of one that does not count."""
-    found = [
-        answer.verdict if isinstance(answer, Text) else None
-        for probe, answer in zip(case.probes, answers, strict=True)
-        if probe.role == role
-    ]
-    return [verdict if verdict and verdict.counts else None for verdict in found]
+    pairs = zip(case.probes, answers, strict=True)
+    return [counted(answer) for probe, answer in pairs if probe.role == role]

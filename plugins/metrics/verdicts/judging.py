@@ -29,34 +29,21 @@ class Judging(Metric):
     citation = PAIRWISE
     measures: ClassVar[Mapping[str, Measure]] = {
         "Unparsed": Measure(
-            "share of the judge's replies that are no verdict",
-            "lower",
-            source="ours",
-            probes=ANY,
+            "share of the judge's replies that are no verdict", "lower", source="ours", probes=ANY
         ),
         "Swapped": Measure(
-            "share of verdicts that are others when two texts change places, of those tried",
-            "lower",
-            source="after Zheng et al. (2023), section 4.2, who count those that stay",
-            probes=ANY,
+            "share of verdicts that are others when two texts change places, of those tried", "lower",
+            source="after Zheng et al. (2023), section 4.2, who count those that stay", probes=ANY,
         ),
         "Tokens": Measure(
-            "sum of the tokens of the judge's prompts and replies",
-            "lower",
-            unit="",
-            range=(0.0, float("inf")),
-            source="ours",
-            probes=ANY,
+            "sum of the tokens of the judge's prompts and replies", "lower",
+            unit="", range=(0.0, float("inf")), source="ours", probes=ANY,
         ),
         "USD": Measure(
-            "sum of what the judge's tokens cost, if all of them have a price",
-            "lower",
-            unit="",
-            range=(0.0, float("inf")),
-            source="ours",
-            probes=ANY,
+            "sum of what the judge's tokens cost, if all of them have a price", "lower",
+            unit="", range=(0.0, float("inf")), source="ours", probes=ANY,
         ),
-    }
+    }  # fmt: skip
 
     def measure(
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]

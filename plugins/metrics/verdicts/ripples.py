@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edit_harness import Answer, Case, Measure, Metric, Text
+from edit_harness import Answer, Case, Measure, Metric
 from edit_harness.stats import column_means
 
+from ..answers import counted, every, grouped, means, some
 from ..sources import RIPPLE_EDITS
-from .threefold import every, some
 
 FACT, CONDITION = "fact", "condition"
 AXES = {
@@ -49,6 +49,11 @@ class Test:
     """By the question's number: a probe for each of its answers."""
     conditions: dict[str, list[int]] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """What the share of the test's axis is called."""
+        return AXES[self.role][0]
+
     def passed(self, scores: Sequence[float | None]) -> bool | None:
         """Tell whether the questions are passed; None if the verdicts do not decide it."""
         found = [_passed(places, scores) for places in self.questions.values()]
@@ -78,15 +83,6 @@ def tests_of(case: Case) -> list[Test]:
     return list(tests.values())
 
 
-def _axis_measure(role: str, prompts: str) -> Measure:
-    return Measure(
-        f"mean over cases of passed / counted tests, {prompts}; before the edit of the same tests, or "
-        "of all executed ones if no edit took",
-        source=SOURCE,
-        probes=(role, CONDITION, FACT),
-    )
-
-
 class Ripple(Metric):
     """The share of passed tests along six axes, of edits that took and tests that the model can take.
 
@@ -97,7 +93,14 @@ class Ripple(Metric):
 
     citation = RIPPLE_EDITS
     measures: ClassVar[Mapping[str, Measure]] = {
-        **{name: _axis_measure(role, prompts) for role, (name, prompts) in AXES.items()},
+        **{
+            name: Measure(
+                f"mean over cases of passed / counted tests, {prompts}; before the edit of the same "
+                "tests, or of all executed ones if no edit took",
+                source=SOURCE, probes=(role, CONDITION, FACT),
+            )
+            for role, (name, prompts) in AXES.items()
+        },
         "Executed": Measure(
             "mean over all cases of the share of tests whose conditions the unedited model meets; it "
             "has no value after the edit",
@@ -160,12 +163,10 @@ def _row(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _scores(answers: Sequence[Answer]) -> list[float | None]:
     """Return the score of each answer; None for what is no text, or has no verdict that counts."""
-    verdicts = (answer.verdict if isinstance(answer, Text) else None for answer in answers)
-    return [verdict.score if verdict and verdict.counts else None for verdict in verdicts]
+    return [verdict.score if verdict else None for verdict in map(counted, answers)]
 
 
 def _took(case: Case, scores: Sequence[float | None]) -> bool | None:
-    """Tell whether the edited fact is named; None if there is none, or it has not been judged."""
     places = [place for place, probe in enumerate(case.probes) if probe.role == FACT]
     return _passed(places, scores) if places else None
 
@@ -174,8 +175,7 @@ def _before(case: Case, scores: Sequence[float | None]) -> dict[str, float]:
     """Return the numbers of tests and of executed ones, and their share."""
     met = [(test, test.executed(scores)) for test in tests_of(case)]
     judged = [(test, executed) for test, executed in met if executed is not None]
-    values = _counts("tests", (test for test, _ in judged))
-    values |= _counts("executed", (test for test, _ in judged), (e for _, e in judged))
+    values = _counts("tests", [(test, True) for test, _ in judged]) | _counts("executed", judged)
     if judged:
         values["pre_Executed"] = sum(executed for _, executed in judged) / len(judged)
     return values
@@ -194,27 +194,15 @@ def _after(
     executed = [test for test in tests_of(case) if test.executed(before)]
     results = [(test, test.passed(after)) for test in executed]
     judged = [(test, passed) for test, passed in results if passed is not None]
-    values = _counts("counted", (test for test, _ in judged))
-    values |= _counts("passed", (test for test, _ in judged), (p for _, p in judged))
+    values = _counts("counted", [(test, True) for test, _ in judged]) | _counts("passed", judged)
     values |= _shares("pre", [(test, test.passed(before)) for test, _ in judged])
     return values | _shares("post", judged)
 
 
 def _shares(when: str, results: Iterable[tuple[Test, bool | None]]) -> dict[str, float]:
-    found: dict[str, list[bool]] = {}
-    for test, passed in results:
-        if passed is not None:
-            found.setdefault(AXES[test.role][0], []).append(passed)
-    return {f"{when}_{name}": sum(each) / len(each) for name, each in found.items()}
+    return means((f"{when}_{t.name}", passed) for t, passed in results if passed is not None)
 
 
-def _counts(
-    kind: str, tests: Iterable[Test], counts: Iterable[bool] | None = None
-) -> dict[str, float]:
-    """Return how many tests each axis has, or how many of them count."""
-    values: dict[str, float] = {}
-    every = list(tests)
-    for test, one in zip(every, [True] * len(every) if counts is None else counts, strict=True):
-        name = f"{AXES[test.role][0]} {kind}"
-        values[name] = values.get(name, 0.0) + one
-    return values
+def _counts(kind: str, tests: Iterable[tuple[Test, bool]]) -> dict[str, float]:
+    found = grouped((f"{test.name} {kind}", counts) for test, counts in tests)
+    return {name: float(sum(each)) for name, each in found.items()}

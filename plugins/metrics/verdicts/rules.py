@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
 from edit_harness.stats import column_means
 
+from ..answers import Sides, counted, means
 from ..sources import RULE_EDIT
 
 if TYPE_CHECKING:
@@ -37,17 +39,15 @@ OURS = "ours, beside those of RULE-EDIT"
 PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-def _share(prompts: str, source: str, role: str, *, detail: bool = False) -> Measure:
-    formula = f"share of right answers, {prompts}"
+def _measure(role: str, formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
     return Measure(formula, detail=detail, source=source, probes=(role,))
 
 
-def _locality(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
-    return Measure(formula, detail=detail, source=source, probes=(NEIGHBORHOOD,))
+def _share(prompts: str, source: str, role: str, *, detail: bool = False) -> Measure:
+    return _measure(role, f"share of right answers, {prompts}", source, detail=detail)
 
 
-def _checked(formula: str, source: str = OURS, *, detail: bool = False) -> Measure:
-    return Measure(formula, detail=detail, source=source, probes=(HIERARCHY,))
+_locality, _checked = partial(_measure, NEIGHBORHOOD), partial(_measure, HIERARCHY)
 
 
 class Judged(NamedTuple):
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
 
 
 def judged(case: Case, answers: Sequence[Answer]) -> list[Judged]:
-    """Return what has been judged of the questions about the rule, and of those that depend on it."""
+    """Return what has been judged of what the edit makes right."""
     return [
         Judged(probe, verdict)
         for probe, answer in zip(case.probes, answers, strict=True)
@@ -71,18 +71,11 @@ def judged(case: Case, answers: Sequence[Answer]) -> list[Judged]:
     ]
 
 
-def counted(answer: Answer) -> Verdict | None:
-    """Return the verdict on a reply; None if there is none, none yet, or none that can be read."""
-    verdict = answer.verdict if isinstance(answer, Text) else None
-    return verdict if verdict and verdict.counts else None
-
-
 def _asks(probe: Probe) -> bool:
-    """Tell whether a probe asks for what the edit makes right."""
     return probe.key is not None and probe.role in ASKING
 
 
-class RuleAnswers(Metric):
+class RuleAnswers(Sides):
     """Right answers about the edited rule, each the mean over a case's probes, then over cases.
 
     RU is the mean of its two parts where a case has both, as when instances are written; a case of
@@ -109,31 +102,19 @@ class RuleAnswers(Metric):
         ),
     }  # fmt: skip
 
-    def measure(
-        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
-    ) -> dict[str, float]:
-        """Return the shares before and after the edit; before, Rev is what was known of the old."""
-        return _shares("pre", case, before) | _shares("post", case, after)
+    def read(self, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+        """Return the shares; before the edit, Rev is what was known of the old rule."""
+        found = judged(case, answers)
+        shares = means((name, each.score) for each in found for name in _names(each.probe))
+        shares = _with_understanding(shares, case)
+        if found:
+            shares["Rev"] = fmean(each.verdict.reverted for each in found)
+            shares["Undecided"] = fmean(each.verdict.status == "undecided" for each in found)
+        return shares
 
-    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+    def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as wrong answers; it has neither reverted nor undecided ones."""
-        values = _shares("pre", case, before) if before else {}
-        shares = _with_understanding(dict.fromkeys(_asked(case), 0.0), case)
-        return values | {f"post_{name}": share for name, share in shares.items()}
-
-
-def _shares(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
-    found = judged(case, answers)
-    scores: dict[str, list[float]] = {}
-    for each in found:
-        for name in _names(each.probe):
-            scores.setdefault(name, []).append(each.score)
-    shares = {name: fmean(values) for name, values in scores.items()}
-    shares = _with_understanding(shares, case)
-    if found:
-        shares["Rev"] = fmean(each.verdict.reverted for each in found)
-        shares["Undecided"] = fmean(each.verdict.status == "undecided" for each in found)
-    return {f"{when}_{name}": share for name, share in shares.items()}
+        return _with_understanding(dict.fromkeys(_asked(case), 0.0), case)
 
 
 def _with_understanding(shares: Mapping[str, float], case: Case) -> dict[str, float]:
@@ -193,12 +174,13 @@ class RuleLocality(Metric):
         self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
     ) -> dict[str, float]:
         """Return the mean over the prompts on other rules, after the edit."""
-        values: dict[str, list[float]] = {}
-        for probe, old, new in zip(case.probes, before, after, strict=True):
-            if _neighbor(probe) and isinstance(old, Text) and isinstance(new, Text):
-                for name, value in _kept(probe, old, new).items():
-                    values.setdefault(name, []).append(value)
-        return {f"post_{name}": fmean(values[name]) for name in self.measures if name in values}
+        values = means(
+            found
+            for probe, old, new in zip(case.probes, before, after, strict=True)
+            if _neighbor(probe) and isinstance(old, Text) and isinstance(new, Text)
+            for found in _kept(probe, old, new).items()
+        )
+        return {f"post_{name}": values[name] for name in self.measures if name in values}
 
     def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
         """Count a failed edit as one that has left nothing as it was."""
@@ -211,7 +193,6 @@ def _neighbor(probe: Probe) -> bool:
 
 
 def _localities(probe: Probe) -> list[str]:
-    """Return which localities a probe belongs to."""
     kind = probe.tags.get("kind", "").replace("_", "-")
     return ["Loc", "Loc-exact", "Loc-sem", f"Loc-{kind}"]
 
@@ -241,7 +222,7 @@ def agreement(old: str, new: str) -> float:
     return sum(one == two for one, two in zip(pieces, others, strict=False)) / len(pieces)
 
 
-class RuleHierarchy(Metric):
+class RuleHierarchy(Sides):
     """Right answers about rules that depend on the edited one: all checks of all cases count alike.
 
     Cases have different numbers of checks, which are stored beside their shares.
@@ -256,48 +237,33 @@ class RuleHierarchy(Metric):
         "HG-ours": _checked("HG, dependences that are ours", detail=True),
     }
 
-    def measure(
-        self, case: Case, before: Sequence[Answer], after: Sequence[Answer]
-    ) -> dict[str, float]:
-        """Return the shares of right answers, and what they are of, before and after the edit."""
-        return _checks("pre", case, before) | _checks("post", case, after)
+    def read(self, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
+        """Return the shares of right answers, and what they are of."""
+        return _pooled([(each.probe, each.score) for each in judged(case, answers)])
 
-    def failed(self, case: Case, before: Sequence[Answer]) -> dict[str, float]:
+    def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as wrong in every check."""
-        values = _checks("pre", case, before) if before else {}
-        asked = [probe for probe in case.probes if probe.role == HIERARCHY and _asks(probe)]
-        return values | _pooled("post", [(probe, 0.0) for probe in asked])
+        return _pooled([(probe, 0.0) for probe in case.probes if _asks(probe)])
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
         """Return right answers over checks, over all cases."""
-        return {
-            name: _ratio(shares * columns[_weight(name)], columns[_weight(name)])
-            for name, shares in columns.items()
-            if not name.endswith(CHECKS)
-        }
+        found = {}
+        for name, shares in columns.items():
+            if not name.endswith(CHECKS):
+                checks = columns[f"{name}{CHECKS}"]
+                sums = column_means({"right": shares * checks, "checks": checks})
+                found[name] = sums["right"] / sums["checks"]
+        return found
 
 
-def _weight(name: str) -> str:
-    """Return the column that says how many checks a share is of."""
-    return f"{name}{CHECKS}"
-
-
-def _ratio(right: np.ndarray, checks: np.ndarray) -> float:
-    sums = column_means({"right": right, "checks": checks})
-    return sums["right"] / sums["checks"]
-
-
-def _checks(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
-    found = [each for each in judged(case, answers) if each.probe.role == HIERARCHY]
-    return _pooled(when, [(each.probe, each.score) for each in found])
-
-
-def _pooled(when: str, scored: Sequence[tuple[Probe, float]]) -> dict[str, float]:
+def _pooled(scored: Sequence[tuple[Probe, float]]) -> dict[str, float]:
+    """Return the share of right answers in each part of the checks, and how many these are."""
     values: dict[str, float] = {}
     for name, belongs in PARTS.items():
-        if scores := [score for probe, score in scored if belongs(probe)]:
-            values[f"{when}_{name}"] = fmean(scores)
-            values[_weight(f"{when}_{name}")] = float(len(scores))
+        own = (score for probe, score in scored if probe.role == HIERARCHY and belongs(probe))
+        if scores := list(own):
+            values[name] = fmean(scores)
+            values[f"{name}{CHECKS}"] = float(len(scores))
     return values
 
 

@@ -1,7 +1,4 @@
-"""The bundled model: small enough to ship, trained on facts so that there is something to edit.
-
-How it is made stands in `build`, what it can do in ``files/README.md``.
-"""
+"""The bundled model: small enough to ship, trained on facts so that there is something to edit."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Tasks whose cases come from one published file: where it is, and whether it is the right one.
-
-What is in the file, and what a case is made of, is said by the task itself.
-"""
+"""Tasks whose cases come from one published file: where it is, and whether it is the right one."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, field
 
-from edit_harness import DataError
+from edit_harness import DataError, Request
 from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, refuse, text_of
 
 Record = dict[str, Any]
@@ -39,6 +39,12 @@ class Rewrite(Layout):
     subject: str
     target_new: Target
     target_true: Target
+
+
+def request_of(rewrite: Record) -> Request:
+    """Return what an edit of CounterFact's layout writes."""
+    new, true = (rewrite[target]["str"] for target in ("target_new", "target_true"))
+    return Request(rewrite["prompt"], rewrite["subject"], new, true)
 
 
 class Entry(NamedTuple):

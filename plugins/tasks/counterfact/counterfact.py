@@ -14,14 +14,13 @@ from statistics import fmean
 from typing import ClassVar, Self
 
 from edit_harness import Case, Choose, Drift, ModelSource, Probe, Request
-from edit_harness.data import join
 from edit_harness.registry.settings import Natural
 from edit_harness_plugins import inputs
 from edit_harness_plugins.composition import Row, of_cases
 
 from .._files import records as reading
 from .._files.published import FileTask, Published, hosted, sampled_text, unusable
-from .._files.records import Entry, Id, Record, Rewrite, misplaced
+from .._files.records import Entry, Id, Record, Rewrite, misplaced, request_of
 
 AUTHORS = Published(
     "CounterFact",
@@ -94,7 +93,16 @@ class CounterFact(FileTask):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        return (*super().notes, *self._notes_on_references)
+        known = super().notes
+        if not self.generation or self.references == "authors":
+            return known
+        if not self._refers:
+            return (
+                *known,
+                "there are no reference texts, so no RS: --task-args references=authors",
+            )
+        name = Path(self.references).name
+        return (*known, f"RS is of the texts in {name}, not of the authors' references")
 
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked."""
@@ -119,17 +127,7 @@ class CounterFact(FileTask):
                 **of_cases(self.cases())}  # fmt: skip
 
     @property
-    def _notes_on_references(self) -> tuple[str, ...]:
-        if not self.generation or self.references == "authors":
-            return ()
-        if not self._refers:
-            return ("there are no reference texts, so no RS: --task-args references=authors",)
-        name = Path(self.references).name
-        return (f"RS is of the texts in {name}, not of the authors' references",)
-
-    @property
     def _refers(self) -> bool:
-        """Whether there are reference texts."""
         return self.references not in ("auto", "none")
 
     def _library(self) -> str:
@@ -141,19 +139,11 @@ class CounterFact(FileTask):
 
     def _case(self, record: Record) -> Case:
         rewrite = record["requested_rewrite"]
-        request = Request(
-            rewrite["prompt"],
-            rewrite["subject"],
-            rewrite["target_new"]["str"],
-            rewrite["target_true"]["str"],
-        )
+        request = request_of(rewrite)
         relation = rewrite.get("relation_id")
-        return Case(
-            id=str(record["case_id"]),
-            requests=(request,),
-            probes=tuple(self._probes(record, request)),
-            tags={"relation": relation} if relation else {},
-        )
+        probes = tuple(self._probes(record, request))
+        tags = {"relation": relation} if relation else {}
+        return Case(str(record["case_id"]), (request,), probes, tags)
 
     def _with_texts(self, case: Case, record: Record, library: str) -> Case:
         """Return the case with probes for texts, and with the name of what they should be like."""
@@ -198,15 +188,13 @@ class CounterFactPlus(CounterFact):
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         yield from super()._probes(record, request)
-        prompts = [
-            f"{request.statement}. {prompt.strip()}" for prompt in record["neighborhood_prompts"]
-        ]
+        told = f"{request.statement}. "
+        prompts = [told + prompt.strip() for prompt in record["neighborhood_prompts"]]
         yield from _choices("neighborhood-plus", prompts, request)
         yield from _drifts("neighborhood-plus", prompts)
 
 
 def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Probe]:
-    """Yield a probe between the new and the true object for each prompt."""
     candidates = (request.target_new, request.target_true)
     return (Probe(role, Choose(prompt, candidates)) for prompt in prompts)
 
@@ -216,17 +204,10 @@ def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
 
 
 def _wrong(record: Record) -> Iterator[str]:
-    """Say what keeps a record from becoming a case."""
     yield from misplaced(record["requested_rewrite"]["prompt"])
     for name in ("paraphrase_prompts", "neighborhood_prompts"):
         if not record[name]:
             yield f"`$.{name}` is empty"
-
-
-def _statement(record: Record) -> str:
-    rewrite = record["requested_rewrite"]
-    text = rewrite["prompt"].replace("{}", rewrite["subject"], 1)
-    return join(text, rewrite["target_new"]["str"])
 
 
 ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
@@ -234,7 +215,7 @@ ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {
     # The paper's 20,391 subjects are counted without regard to case.
     "subjects": lambda record: [record["requested_rewrite"]["subject"].lower()],
     "objects (new)": lambda record: [record["requested_rewrite"]["target_new"]["str"]],
-    "counterfactual statements": lambda record: [_statement(record)],
+    "counterfactual statements": lambda record: [request_of(record["requested_rewrite"]).statement],
     "paraphrase prompts": lambda record: record["paraphrase_prompts"],
     "neighborhood prompts": lambda record: record["neighborhood_prompts"],
     "generation prompts": lambda record: record.get("generation_prompts", ()),

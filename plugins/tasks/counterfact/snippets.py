@@ -1,8 +1,7 @@
 """Reference texts of CounterFact's RS, in the layout of the authors' attribute_snippets.json.
 
 That is a list of entries with relation_id, target_id and samples, each of which has the text on a
-subject that stands in the relation to the target. All texts of a new object are what the texts
-that the edited model writes should be like. They are counted once; see `edit_harness_plugins._texts.references`.
+subject that stands in the relation to the target. They are counted once; see `edit_harness_plugins.texts`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 
 from edit_harness import DataError
 from edit_harness.files import fetch, sha256_of
-from edit_harness_plugins._texts.references import Library, keep, name_of
-from edit_harness_plugins._texts.tfidf import Weights
+from edit_harness_plugins.texts import Library, Weights, keep, name_of
 
 from .._files.published import hosted, local
 

@@ -146,7 +146,6 @@ def _uncapitalized(words: Words) -> Words:
 
 
 def _common(texts: Sequence[Words]) -> Words:
-    """Return the words that nearly all texts begin with."""
     found: Words = ()
     agreeing = list(texts)
     while agreeing:

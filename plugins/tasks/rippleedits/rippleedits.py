@@ -8,10 +8,10 @@ asked by greedy generation; which tests count is worked out by the metric, from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
 from edit_harness.files import Remote
@@ -94,12 +94,11 @@ class Example(Layout):
     Forgetfulness: tuple[Test, ...] = ()
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What the examples of a file say of each other: how relations are worded, and names by id."""
 
     wording: Templates
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]]
 
 
 @dataclass
@@ -163,8 +162,8 @@ class RippleEdits(GivenFileTask):
 
 def _known(records: Sequence[Record]) -> Known:
     """Return what a file says of the wording of its relations and of the names of its objects."""
-    queries = [query for record in records for query in _queries(record)]
-    plain = [query for query in queries if _is_plain(query)]
+    tests = [test for record in records for _, test in _tests(record)]
+    queries = [q for t in tests for q in (*t["test_queries"], *t["condition_queries"])]
     names: dict[str, Sequence[str]] = {}
     for query in queries:
         two_hops = query.get("query_type") == "two_hop"
@@ -172,22 +171,11 @@ def _known(records: Sequence[Record]) -> Known:
         if isinstance(ids, list) and len(ids) == len(query["answers"]):
             found = zip(ids, query["answers"], strict=True)
             names |= {str(name): _names(answer) for name, answer in found}
-    worded = (
-        Worded(query["relation"], str(query.get("subject_id", query["prompt"])), query["prompt"])
-        for query in plain
+    asked, stated = (
+        [Worded(e["relation"], str(e.get("subject_id", e["prompt"])), e["prompt"]) for e in each]
+        for each in (filter(_is_plain, queries), [record["edit"] for record in records])
     )
-    edits = (record["edit"] for record in records)
-    stated = (
-        Worded(edit["relation"], str(edit.get("subject_id", edit["prompt"])), edit["prompt"])
-        for edit in edits
-    )
-    return Known(templates(worded, stated), names)
-
-
-def _queries(record: Record) -> Iterator[Record]:
-    for _, test in _tests(record):
-        yield from test["test_queries"]
-        yield from test["condition_queries"]
+    return Known(templates(asked, stated), names)
 
 
 def _is_plain(query: Record) -> bool:
@@ -197,7 +185,6 @@ def _is_plain(query: Record) -> bool:
 
 
 def _tests(record: Record) -> Iterator[tuple[str, Record]]:
-    """Yield the tests of an example with the name of their axis."""
     for axis in AXES:
         for test in record.get(axis, []):
             yield axis, test
@@ -215,7 +202,6 @@ def _case(name: str, record: Record, known: Known) -> Case:
 
 
 def _request(edit: Record, known: Known) -> Request | str:
-    """Return what is written, or why the sentence does not say it."""
     if (template := known.wording.get(edit["relation"])) is None:
         return (
             f"the file does not tell how {edit['relation']} is worded: it takes {FEWEST} subjects of "
@@ -234,7 +220,6 @@ def _request(edit: Record, known: Known) -> Request | str:
 
 
 def _facts(request: Request, aliases: Sequence[str]) -> Iterator[Probe]:
-    """Yield what tells whether the edit took."""
     new, true = request.target_new, request.target_true
     yield _probe("fact", request.text, _key([new, *aliases], true), {})
     if true:
@@ -281,7 +266,6 @@ def _names(answer: Record) -> list[str]:
 
 
 def _wrong(record: Record) -> tuple[str, ...]:
-    """Raise `ValueError` for an example without any axis."""
     if not record.keys() & AXES.keys():
         raise ValueError(f"none of {', '.join(AXES)} is there")
     return ()

@@ -1,8 +1,6 @@
 """``python -m edit_harness_plugins.tasks.rule_edit.build``: make the data set from the rules.
 
-    ... build RULES.json OUT.json     writes the records
-    ... build --check                 tells whether the shipped ones are those of the shipped rules
-
+With ``--check`` it tells whether the shipped records are those of the shipped rules, and writes nothing.
 Every draw has a seed of its own, of the rule's id and what is drawn, so that a changed rule leaves
 the numbers of the others as they are. Needs sympy; the task itself does not.
 """
@@ -11,23 +9,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from edit_harness import HarnessError
-
-from .drawing import Drawn, draw, shown
-from .formulas import equation
-from .rules import SOURCE, Link, Rule, Source, load
-from .wording import description_prompts, direct_prompts, formula_prompts, steps_prompt
+from .rules import Drawn, Link, Rule, Source, draw, load, shown
 
 SHIPPED = Path(__file__).with_name("rule_edit.json")
 SEED = 1
 NEIGHBOURS = 4
 """Per rule; half of them of its own shape, where that has enough."""
+
+
+COPIED = (
+    "id", "dim", "shape", "property", "subject", "lhs", "variables", "units", "derived", "constraints",
+    "counterfactual", "formula", "formula_new",
+)  # fmt: skip
+"""What a record has as the rule has it."""
 
 
 def build(source: Source) -> list[dict[str, Any]]:
@@ -41,19 +42,7 @@ def record(rule: Rule, source: Source) -> dict[str, Any]:
     description, *descriptions = description_prompts(rule)
     drawn = draw(rule, rule.formula_new, 6, _seeded(rule, "instances"))
     return {
-        "id": rule.id,
-        "dim": rule.dim,
-        "shape": rule.shape,
-        "property": rule.property,
-        "subject": rule.subject,
-        "lhs": rule.lhs,
-        "variables": rule.variables,
-        "units": rule.units,
-        "derived": rule.derived,
-        "constraints": rule.constraints,
-        "counterfactual": rule.counterfactual,
-        "formula": rule.formula,
-        "formula_new": rule.formula_new,
+        **{name: getattr(rule, name) for name in COPIED},
         "equation": equation(rule.lhs, rule.formula),
         "equation_new": equation(rule.lhs, rule.formula_new),
         "description": rule.description,
@@ -91,13 +80,8 @@ def direct(rule: Rule, drawn: Drawn) -> dict[str, Any]:
     """Return an instance that asks for the number at once; it can be written, too."""
     prompt, rephrasing = direct_prompts(rule, drawn.values)
     targets = {"target_true": shown(drawn.true), "target_new": shown(drawn.new)}
-    return {
-        "kind": "direct",
-        "prompt": prompt,
-        "rephrasing": rephrasing,
-        **_answers(drawn),
-        **targets,
-    }
+    asked = {"kind": "direct", "prompt": prompt, "rephrasing": rephrasing}
+    return asked | _answers(drawn) | targets
 
 
 def steps(rule: Rule, drawn: Drawn) -> dict[str, Any]:
@@ -122,6 +106,12 @@ def dumps(records: Sequence[dict[str, Any]]) -> str:
     return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
 
 
+def equation(lhs: str, formula: str) -> str:
+    """Return the equation that a model is to write: x^2 for ``x**2``; a left side d2 is d's square."""
+    right = formula.replace("**", "^").replace("Min(", "min(").replace("Max(", "max(")
+    return f"{re.sub(r'(?<=[A-Za-z])2$', '^2', lhs)} = {right}"
+
+
 def _answers(drawn: Drawn) -> dict[str, Any]:
     return {"values": drawn.values, "answer_true": str(drawn.true), "answer_new": str(drawn.new)}
 
@@ -130,23 +120,73 @@ def _seeded(rule: Rule, what: str) -> Random:
     return Random(f"{SEED}:{rule.id}:{what}")
 
 
+# The prompts are ours, but for the ends of the two edit prompts, which the paper shows. The subject
+# stands in every edit prompt exactly once, so that editors that write at its last token apply.
+
+
+def formula_prompts(rule: Rule) -> list[str]:
+    """Return the prompt that asks for a formula, and its rephrasings."""
+    given = listing([_symbol(rule, symbol) for symbol in rule.variables])
+    return [
+        f"The {rule.subject} with {given} can be calculated by the formula:",
+        f"For {given}, the formula for the {rule.subject} is",
+        f"To find the {rule.subject} from {given}, use the formula",
+    ]
+
+
+def description_prompts(rule: Rule) -> list[str]:
+    """Return the prompt that asks for a description, and its rephrasings."""
+    name = f"{rule.subject} in terms of {rule.terms}" if rule.terms else rule.subject
+    return [
+        f"The {name} can be described as",
+        f"In words, the {name} is",
+        f"To get the {name}, calculate",
+    ]
+
+
+def direct_prompts(rule: Rule, values: Mapping[str, float]) -> list[str]:
+    """Return the prompt that asks for a number, and its rephrasing."""
+    facts = _facts(rule, values)
+    return [
+        f"If {facts}, the {rule.subject} is",
+        f"Suppose {facts}. Then the {rule.subject} equals",
+    ]
+
+
+def steps_prompt(rule: Rule, values: Mapping[str, float]) -> str:
+    """Return the prompt that asks for a number and the way to it."""
+    return f"If {_facts(rule, values)}, the {rule.subject} is worked out step by step as follows:"
+
+
+def listing(parts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _symbol(rule: Rule, symbol: str) -> str:
+    # Only radians are in the formula itself; a sine is the same in every unit.
+    unit = " in radians" if rule.units.get(symbol) == "radians" else ""
+    return f"{rule.variables[symbol]} {symbol}{unit}"
+
+
+def _facts(rule: Rule, values: Mapping[str, float]) -> str:
+    facts = []
+    for symbol, quantity in rule.variables.items():
+        unit = f" {rule.units[symbol]}" if symbol in rule.units else ""
+        facts.append(f"the {quantity} is {values[symbol]}{unit}")
+    return listing(facts)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the data set, or check the shipped one; return the exit code."""
     parser = argparse.ArgumentParser(prog="rule_edit.build", description="Make RULE-EDIT")
-    parser.add_argument("rules", nargs="?", type=Path, default=SOURCE, metavar="RULES.json")
-    parser.add_argument("out", nargs="?", type=Path, default=SHIPPED, metavar="OUT.json")
-    parser.add_argument("--check", action="store_true", help="compare with OUT.json, write nothing")
-    given = parser.parse_args(arguments)
-    try:
-        text = dumps(build(load(given.rules)))
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return error.code
-    if not given.check:
-        given.out.write_text(text, encoding="utf-8", newline="\n")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    text = dumps(build(load()))
+    if not parser.parse_args(arguments).check:
+        SHIPPED.write_text(text, encoding="utf-8", newline="\n")
         return 0
-    same = given.out.is_file() and given.out.read_bytes() == text.encode()
-    print(f"{given.out} is {'' if same else 'not '}what the rules give")
+    same = SHIPPED.read_bytes() == text.encode()
+    print(f"{SHIPPED} is {'' if same else 'not '}what the rules give")
     return 0 if same else 1
 
 

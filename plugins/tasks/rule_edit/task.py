@@ -36,11 +36,9 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "formula": Form(64, "\n"),
-    "description": Form(128, "\n"),
-    "direct": Form(64, "\n"),
-    "steps": Form(256, "\n\n"),
-}
+    "formula": Form(64, "\n"), "description": Form(128, "\n"),
+    "direct": Form(64, "\n"), "steps": Form(256, "\n\n"),
+}  # fmt: skip
 
 
 @dataclass
@@ -70,6 +68,8 @@ class RuleEdit(Task):
         "are our own"
     )
 
+    form: ClassVar[str] = "formula"
+    """What is written: formula or description."""
     counts: ClassVar[str] = "80 rules, 44 of the plane and 36 of space, with 4 instances each"
     """What the bundled data have for this form."""
 
@@ -89,14 +89,20 @@ class RuleEdit(Task):
 
     def requests(self, record: Record) -> tuple[Request, ...]:
         """Return what is written."""
-        return (_request(record, "formula_prompt", "equation"),)
+        target = "equation" if self.form == "formula" else self.form
+        text, subject = record[f"{self.form}_prompt"], record["subject"]
+        new, old = record[f"{target}_new"], record[target]
+        return (Request(_with_place(text, subject), subject, new, old),)
 
     def probes(self, record: Record) -> Iterator[Probe]:
-        """Yield what is asked of a rule."""
-        yield from _asked("formula", record)
-        yield from _neighbors("formula", record, self._by_id)
-        yield from _instances(record, record["instances"])
-        yield _understanding("description", record)
+        """Yield what is asked of a rule: the edit prompt, its rephrasings, and what depends on it."""
+        key = _rule_key(self.form, record)
+        yield _probe("efficacy", self.form, record[f"{self.form}_prompt"], key)
+        for prompt in record[f"{self.form}_rephrasings"]:
+            yield _probe("paraphrase", self.form, prompt, key)
+        yield from _neighbors(self.form, record, self._by_id)
+        yield from _instances(record["instances"])
+        yield _understanding("description" if self.form == "formula" else "formula", record)
 
     @property
     def origin(self) -> str:
@@ -148,16 +154,7 @@ class RuleEditDescription(RuleEdit):
     four other rules.
     """
 
-    def requests(self, record: Record) -> tuple[Request, ...]:
-        """Return what is written."""
-        return (_request(record, "description_prompt", "description"),)
-
-    def probes(self, record: Record) -> Iterator[Probe]:
-        """Yield what is asked of a rule."""
-        yield from _asked("description", record)
-        yield from _neighbors("description", record, self._by_id)
-        yield from _instances(record, record["instances"])
-        yield _understanding("formula", record)
+    form = "description"
 
 
 @dataclass
@@ -174,13 +171,11 @@ class RuleEditInstance(RuleEdit):
 
     def requests(self, record: Record) -> tuple[Request, ...]:
         """Return what is written, in this order."""
+        subject = record["subject"]
         return tuple(
-            Request(
-                _with_place(each["prompt"], record["subject"]), record["subject"],
-                each["target_new"], each["target_true"],
-            )
-            for each in _direct(record)
-        )  # fmt: skip
+            Request(_with_place(e["prompt"], subject), subject, e["target_new"], e["target_true"])
+            for e in _direct(record)
+        )
 
     def probes(self, record: Record) -> Iterator[Probe]:
         """Yield what is asked of a rule."""
@@ -189,7 +184,7 @@ class RuleEditInstance(RuleEdit):
         for each in _direct(record):
             yield _number("paraphrase", each["rephrasing"], each)
         yield from _neighbors("number", record, self._by_id)
-        yield from _instances(record, record["unseen"])
+        yield from _instances(record["unseen"])
         yield _understanding("formula", record)
         yield _understanding("description", record)
 
@@ -221,32 +216,16 @@ class RuleEditHierarchy(RuleEdit):
         return [record for record in super()._chosen() if record["hierarchy"]]
 
 
-def _request(record: Record, prompt: str, target: str) -> Request:
-    """Return the request that writes the new one of two targets behind a prompt."""
-    subject = record["subject"]
-    text = _with_place(record[prompt], subject)
-    return Request(text, subject, record[f"{target}_new"], record[target])
-
-
 def _with_place(prompt: str, subject: str) -> str:
     return prompt.replace(subject.strip(), SUBJECT, 1)
 
 
-def _asked(form: str, record: Record) -> Iterator[Probe]:
-    """Yield the edit prompt and its rephrasings."""
-    key = _rule_key(form, record)
-    yield _probe("efficacy", form, record[f"{form}_prompt"], key)
-    for prompt in record[f"{form}_rephrasings"]:
-        yield _probe("paraphrase", form, prompt, key)
-
-
 def _understanding(form: str, record: Record) -> Probe:
-    """Return the question for the other form of the rule."""
     prompt = record[f"{form}_prompt"]
     return _probe("understanding", form, prompt, _rule_key(form, record), {"of": form})
 
 
-def _instances(record: Record, instances: Sequence[Record]) -> Iterator[Probe]:
+def _instances(instances: Sequence[Record]) -> Iterator[Probe]:
     for each in instances:
         yield replace(_number("instance", each["prompt"], each), tags={"kind": each["kind"]})
 
@@ -265,7 +244,6 @@ def _neighbors(form: str, record: Record, rules: Mapping[str, Record]) -> Iterat
 
 
 def _number(role: str, prompt: str, instance: Record) -> Probe:
-    """Return the question for the number of an instance, or for the way to it."""
     kind = instance["kind"]
     about = {**NUMBER, "steps": kind == "steps"}
     return _probe(

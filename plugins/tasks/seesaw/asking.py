@@ -6,40 +6,44 @@ are scored, by the metrics.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edit_harness import Case, Choose, Key, Probe, Request
+from edit_harness_plugins.people import BETWEEN
 
 from .._files.published import sampled_text, unusable
-from .._files.records import Entry, Record
+from .._files.records import Entry, Record, request_of
 from .candidates import Values
-from .files import GENERATION, IDS, PROMPTS, PROPERTIES, SetName, effect_prompt, open_prompts
-from .flaws import FLAWS, Definitions
-from .subjects import BETWEEN, Subjects, Told
+from .files import EDIT, GENERATION, IDS, PROMPTS, PROPERTIES, SetFiles, effect_prompt, open_prompts
+from .subjects import Subjects, Told
+
+if TYPE_CHECKING:
+    from .task import SeesawCF
 
 PARTS = CROSS_SUBJECT, CROSS_PROPERTY, OPEN = ("cross-subject", "cross-property", "open-ended")
 Prompts: TypeAlias = Literal["published", "all"]
+Definitions: TypeAlias = Literal["people", "judge"]
 
+FLAWS: Mapping[Definitions, Mapping[str, str]] = json.loads(
+    Path(__file__).with_name("flaws.json").read_bytes()
+)
+"""What each of the seven flaws is, in our own words, by the set of definitions.
 
-@dataclass(frozen=True)
-class Texts:
-    """How descriptions are sampled, and what a judge is told of them."""
-
-    samples: int
-    """Of each prompt."""
-    prompts: Prompts
-    definitions: Definitions
-    seed: int
+The paper gave the people who compared texts one set of definitions and the model that judged another one,
+and the two differ: a judge counts mentions where people looked for an attitude.
+"""
 
 
 @dataclass(frozen=True)
 class Asking:
     """Makes cases of the records of one set."""
 
-    name: SetName
+    name: SetFiles
     parts: frozenset[str]
     subjects: Subjects
     """Who has which tags."""
@@ -48,9 +52,8 @@ class Asking:
     told: Told
     """Who has which values, as far as neither says."""
     values: Values
-    texts: Texts
-    max_prompts: int
-    """On other people, in a case; 0 for all."""
+    task: SeesawCF
+    """Whose settings count."""
     _seen: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def case(self, entry: Entry) -> Case:
@@ -59,7 +62,7 @@ class Asking:
         name = f"{self.name}-{record['case_id']}"
         if problem:
             return unusable(name, problem)
-        request = request_of(record)
+        request = request_of(record[EDIT])
         probes = tuple(self._probes(name, record, request))
         return Case(name, (request,), probes, self._case_tags(request))
 
@@ -97,11 +100,10 @@ class Asking:
             yield from self._descriptions(case, record, request)
 
     def _others(self, case: str, record: Record, objects: tuple[str, str]) -> Iterator[Probe]:
-        """Yield the prompts on people of whom the new value is true."""
         prompts = record.get(PROMPTS, ())
         tags = [self._tags_of(person) for person in record.get(IDS, ())]
         groups = [tuple(own.get(name, "") for name in ("gender", "race", "geo")) for own in tags]
-        for i in stratified(groups, self.max_prompts, f"{self.texts.seed}/{case}"):
+        for i in stratified(groups, self.task.max_prompts, f"{self.task.seed}/{case}"):
             yield Probe("cross-subject", Choose(prompts[i], objects), tags[i])
 
     def _tags_of(self, person: str) -> dict[str, str]:
@@ -111,11 +113,10 @@ class Asking:
         return self._seen[person]
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
-        """Yield the texts to be sampled; a judge compares each with the one before the edit."""
         key = Key("compare", about=self._about(request))
-        for i, prompt in enumerate(told_prompts(self.name, record, self.texts.prompts)):
-            for sample in range(self.texts.samples):
-                query = sampled_text(prompt, f"{self.texts.seed}/{case}/{i}/{sample}")
+        for i, prompt in enumerate(told_prompts(self.name, record, self.task.prompts)):
+            for sample in range(self.task.samples):
+                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
                 yield Probe("description", query, key=key)
 
     def _about(self, request: Request) -> Mapping[str, object]:
@@ -124,20 +125,13 @@ class Asking:
             "property": PROPERTIES[self.name.edited],
             "old": request.target_true,
             "new": request.target_new,
-            "aspects": FLAWS[self.texts.definitions],
-            "definitions": self.texts.definitions,
+            "aspects": FLAWS[self.task.definitions],
+            "definitions": self.task.definitions,
             "reflected": True,
         }
 
 
-def request_of(record: Record) -> Request:
-    """Return what a record writes."""
-    rewrite = record["requested_rewrite"]
-    new, true = (rewrite[field]["str"] for field in ("target_new", "target_true"))
-    return Request(rewrite["prompt"], rewrite["subject"], new, true)
-
-
-def told_prompts(name: SetName, record: Record, prompts: Prompts) -> Sequence[str]:
+def told_prompts(name: SetFiles, record: Record, prompts: Prompts) -> Sequence[str]:
     """Return the different prompts of a record that texts are sampled for.
 
     The published ones of a pair are those on no property, and all of a single property's.

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout, fitted, json_of, text_of
+from edit_harness_plugins.people import Label
 
-from .files import PROPERTIES, Label, rows
+from .files import PROPERTIES, rows
 
 FILE = "candidates.json"
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}
@@ -98,7 +99,6 @@ def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content of candidates.json. Raises `DataError`."""
     try:
         return cast("dict[str, Any]", fitted(json_of(path, text_of(path)), Given))
     except ValueError as error:

@@ -12,23 +12,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-from msgspec import Meta
 
 from edit_harness import DataError
+from edit_harness_plugins.composition import Row
 from edit_harness_plugins.inputs import Layout
 
 from .._files import records
 from .._files.records import Entry, Id, Record, Rewrite
 
 PROPERTIES: Mapping[str, str] = {
-    "P101": "field of work",
-    "P103": "native language",
-    "P21": "gender",
-    "P27": "citizenship",
+    "P101": "field of work", "P103": "native language", "P21": "gender", "P27": "citizenship",
     "P19": "place of birth",
-}
+}  # fmt: skip
 """What can be edited, by its id in Wikidata, as a judge is told of it."""
 OF = "|".join(PROPERTIES)
 NAME = re.compile(rf"seesaw_cf_({OF})(?:_({OF}))?(_eff)?\.json")
@@ -36,68 +31,50 @@ PARALLEL = PROMPTS, IDS, NAMES = ("attribute_prompts", "attribute_aux_info", "at
 """The lists of prompts on other people, of their ids and of their names, item by item."""
 GENERATION = "generation_prompts"
 EDIT = "requested_rewrite"
-Label = Annotated[str, Meta(pattern=r"^[^|]*[^|\s][^|]*$")]
-"""A value, or a tag, of which several are written with "|" between them."""
 
+TITLE = "the sets, as the paper counts their prompts"
 HOME = "https://github.com/ENSCMA2/flextape"
 HEADERS = {"Code", "case_id"}
 """What the first named column of a header is called."""
 
 
-class SetName(NamedTuple):
-    """The properties that a set is of."""
+@dataclass(frozen=True)
+class SetFiles:
+    """A set: the properties that it is of, and where it lies; one of the two files may be missing."""
 
     edited: str
     effect: str = ""
     """Empty if the set has prompts on the edited property alone."""
+    main: Path | None = None
+    efficacy: Path | None = None
 
     def __str__(self) -> str:
         return "_".join(filter(None, (self.edited, self.effect)))
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Its place among all sets: by edited property, and those without another one first."""
-        order = ["", *PROPERTIES]
-        return order.index(self.edited), order.index(self.effect)
-
-
-@dataclass(frozen=True)
-class SetFiles:
-    """Where a set lies; one of the two files may be missing."""
-
-    name: SetName
-    main: Path | None = None
-    efficacy: Path | None = None
 
 
 def sets_at(path: Path) -> dict[str, SetFiles]:
     """Return the sets in a folder, or that of one file, by name and in a fixed order.
 
-    Raises `DataError` if there are none, or if a file's name has an unknown property.
+    That is by edited property, and those without another one first. Raises `DataError` if there are
+    none, or if a file's name has an unknown property.
     """
-    paths = sorted(path.glob("seesaw_cf_*.json")) if path.is_dir() else [path]
-    found: dict[SetName, dict[str, Path]] = {}
-    for each in paths:
-        name, part = _named(each)
-        found.setdefault(name, {})[part] = each
+    found: dict[tuple[str, str], dict[str, Path]] = {}
+    for each in sorted(path.glob("seesaw_cf_*.json")) if path.is_dir() else [path]:
+        if (match := NAME.fullmatch(each.name)) is None:
+            raise DataError(
+                f"{each} has no name of a set",
+                "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
+                f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
+            )
+        edited, effect, efficacy = match.groups(default="")
+        found.setdefault((edited, effect), {})["efficacy" if efficacy else "main"] = each
     if not found:
         raise DataError(
             f"{path} has no file seesaw_cf_*.json", "name the folder that the authors' files are in"
         )
-    ranked = sorted(found, key=lambda name: name.rank)
-    return {str(name): SetFiles(name, **found[name]) for name in ranked}
-
-
-def _named(path: Path) -> tuple[SetName, str]:
-    """Return the set that a file is of, and which part of it. Raises `DataError`."""
-    if (match := NAME.fullmatch(path.name)) is None:
-        raise DataError(
-            f"{path} has no name of a set",
-            "its name says what is edited: seesaw_cf_P21.json, seesaw_cf_P21_P101.json, or the "
-            f"same with _eff.json at the end, with properties among {', '.join(PROPERTIES)}",
-        )
-    edited, effect, efficacy = match.groups(default="")
-    return SetName(edited, effect), "efficacy" if efficacy else "main"
+    order = ["", *PROPERTIES]
+    ranked = sorted(found, key=lambda pair: [*map(order.index, pair)])
+    return {str(own): own for own in (SetFiles(*pair, **found[pair]) for pair in ranked)}
 
 
 def read(files: SetFiles) -> list[Entry]:
@@ -107,9 +84,9 @@ def read(files: SetFiles) -> list[Entry]:
     others. Raises `DataError` that lists problems, with file, line and record, or names a record
     that has one edit here and another there.
     """
-    entries = _read(files.main, files.name) if files.main else []
+    entries = _read(files.main, files) if files.main else []
     known = {str(entry.record["case_id"]): entry.record for entry in entries}
-    alone = _read(files.efficacy, files.name, alone=True) if files.efficacy else []
+    alone = _read(files.efficacy, files, alone=True) if files.efficacy else []
     for name, record in ((str(each.record["case_id"]), each.record) for each in alone):
         if name in known and known[name][EDIT] != record[EDIT]:
             raise DataError(
@@ -141,43 +118,41 @@ class Asked(Edited):
     generation_prompts: tuple[str, ...] = ()
 
 
-def _read(path: Path, name: SetName, *, alone: bool = False) -> list[Entry]:
+def _read(path: Path, own: SetFiles, *, alone: bool = False) -> list[Entry]:
     """Return the records of a file; in one for efficacy the edits stand alone."""
 
     def wrong(record: Record) -> Iterator[str]:
-        yield from _wrong_edit(record, name)
+        yield from _wrong_edit(record, own)
         if not alone:
-            yield from _wrong_prompts(record, name)
+            yield from _wrong_prompts(record, own)
 
     # Nobody is asked by the name alone, and somebody in Wikidata may have none.
     layout = Edited if alone else Asked
     entries = records.read(path, layout, wrong, key="case_id", passed=(NAMES,))
-    return [Entry(_bare(each.record), each.problem) for each in entries] if alone else entries
+    if not alone:
+        return entries
+    # The one prompt that it has is that of the edit.
+    return [Entry({n: r[n] for n in ("case_id", EDIT)}, problem) for r, problem in entries]
 
 
-def _bare(record: Record) -> Record:
-    """Return a record with its edit and nothing else; its one prompt is that of the edit."""
-    return {name: record[name] for name in ("case_id", EDIT)}
-
-
-def _wrong_edit(record: Record, name: SetName) -> Iterator[str]:
+def _wrong_edit(record: Record, own: SetFiles) -> Iterator[str]:
     """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
     rewrite = record[EDIT]
-    if (relation := rewrite["relation_id"]) != name.edited:
-        raise ValueError(f"relation_id is {relation!r}, and the file is of {name.edited!r}")
+    if (relation := rewrite["relation_id"]) != own.edited:
+        raise ValueError(f"relation_id is {relation!r}, and the file is of {own.edited!r}")
     yield from records.misplaced(rewrite["prompt"])
     new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
     if new == true:
         yield f"target_new is the true value {true!r}, so nothing is edited"
 
 
-def _wrong_prompts(record: Record, name: SetName) -> Iterator[str]:
+def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:
     """Say if a pair has no prompt on its other property. Raises `ValueError` for lists unlike in length."""
     lengths = [len(record[field]) for field in PARALLEL]
     if len(set(lengths)) > 1:
         told = ", ".join(map(str, lengths))
         raise ValueError(f"{', '.join(PARALLEL)} have {told} items, expected as many each")
-    if name.effect and not effect_prompt(record):
+    if own.effect and not effect_prompt(record):
         yield f"{GENERATION} has none on the other property"
 
 
@@ -225,3 +200,38 @@ def rows(path: Path, cells: int) -> list[list[str]]:
                 "give the authors' table as it is",
             )
     return [row for _, row in lined]
+
+
+def table(sets: Mapping[str, Sequence[Record]]) -> list[Row]:
+    """Return a row for each set, and one for all of them, counted as in Table 3 of Halevy et al.
+
+    Attribute prompts are those on other people, generation prompts those to be continued. The paper's
+    column of unique prompts has totals; here both stand. On the authors' files it should give the
+    paper's figures, such as 29,000 prompts on other people in P21_P101, of which 200 differ.
+    """
+    rows = [_row(name, records) for name, records in sets.items()]
+    if len(sets) > 1:
+        rows.append(_row("all", [record for records in sets.values() for record in records]))
+    return rows
+
+
+def _row(name: str, records: Sequence[Record]) -> Row:
+    others, told = (
+        [prompt for record in records for prompt in record.get(field, ())]
+        for field in (PROMPTS, GENERATION)
+    )
+    return {
+        "set": name,
+        "cases": len(records),
+        "subjects": len({record["requested_rewrite"]["subject"] for record in records}),
+        "attr": len(others),
+        "unique attr": len(set(others)),
+        "gen": len(told),
+        "unique gen": len(set(told)),
+        "case ids": _range([record["case_id"] for record in records]),
+    }
+
+
+def _range(ids: Sequence[int | str]) -> str:
+    numbers = [int(each) for each in ids if str(each).isdecimal()]
+    return f"{min(numbers)}-{max(numbers)}" if numbers else ""

@@ -1,27 +1,136 @@
 """Makes a tag file: from the authors' tables of ethnic groups, and what Wikidata says of people.
 
-That is either in the authors' files of subjects or asked for (`edit_harness_plugins.tasks.seesaw.
-wikidata`); the mapping to tags is the same. How the file is read stands in `subjects`.
+That is either in the authors' files of subjects or asked for, some people at a time. The address is that
+of Wikidata's query service, or ``EDIT_HARNESS_WIKIDATA``; it needs no key. Each reply is kept in a file and
+not asked for again, so an interrupted run goes on. Of each property the best-ranked values count. It was
+tried with recorded replies alone. How the tag file is read stands in `subjects`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from msgspec import convert
 
 from edit_harness import DataError, Making
-from edit_harness.files import replacing
+from edit_harness.files import Remote, fetch, replacing, set_aside
 from edit_harness_plugins.inputs import Layout, json_of, text_of
 
 from .._files.records import Record
-from . import candidates, files, subjects, wikidata
+from . import candidates, files, subjects
 from .candidates import GENDERS
-from .wikidata import DEATH, GENDER, GROUP, USED, VALUED, Person
+
+GENDER, GROUP, DEATH = "P21", "P172", "P570"
+VALUED = ("P101", "P27", "P19")
+"""The properties whose values are known by label."""
+USED = (GENDER, GROUP, DEATH, *VALUED)
+
+ADDRESS = "https://query.wikidata.org/sparql"
+VARIABLE = "EDIT_HARNESS_WIKIDATA"
+AGENT = "edit-harness/0.1 (tags for an evaluation of knowledge edits; one query at a time)"
+BATCH = 50
+PROPERTIES = " ".join(f"wdt:{prop}" for prop in USED)
+BY_ID = """SELECT ?person ?property ?value WHERE {
+  VALUES ?person { %s }
+  VALUES ?property { %s }
+  ?person ?property ?value .
+}"""
+BY_TITLE = """SELECT ?person ?title ?property ?value WHERE {
+  VALUES ?title { %s }
+  VALUES ?property { %s }
+  ?article schema:name ?title ;
+           schema:isPartOf <https://en.wikipedia.org/> ;
+           schema:about ?person .
+  ?person wdt:P31 wd:Q5 ;
+          ?property ?value .
+}"""
+"""Asks for people by the title of their article, since edits name no ids."""
+Binding = Mapping[str, Mapping[str, str]]
+Row = tuple[str, str, str, str]
+"""The id of a person, the title if one was asked for, the property and its value."""
+
+
+class Person(NamedTuple):
+    """What Wikidata says of a person."""
+
+    name: str
+    properties: dict[str, list[str]]
+    """Ids of values, or dates, by property."""
+
+
+def people(
+    names: Mapping[str, str],
+    titles: Sequence[str],
+    folder: Path,
+    advance: Callable[[int, int], None],
+) -> dict[str, Person]:
+    """Return what Wikidata says of people: those whose names are given by id, and those by title.
+
+    The replies are kept in the folder. Raises `DataError` if it cannot be reached or understood.
+    """
+    ids = [f"wd:{person}" for person in names]
+    queries = [
+        query % (" ".join(terms[at : at + BATCH]), PROPERTIES)
+        for query, terms in ((BY_ID, ids), (BY_TITLE, [*map(_quoted, titles)]))
+        for at in range(0, len(terms), BATCH)
+    ]
+    found: dict[str, dict[str, list[str]]] = {person: {} for person in names}
+    called = dict(names)
+    for done, query in enumerate(queries, 1):
+        for person, title, prop, value in _answer(query, folder):
+            called.setdefault(person, title)
+            values = found.setdefault(person, {}).setdefault(prop, [])
+            if value not in values:
+                values.append(value)
+        advance(done, len(queries))
+    return {person: Person(called[person], own) for person, own in found.items()}
+
+
+def _quoted(title: str) -> str:
+    """Return a title as a text of SPARQL, whose escapes are those of JSON."""
+    return f"{json.dumps(title, ensure_ascii=False)}@en"
+
+
+def _answer(query: str, folder: Path) -> list[Row]:
+    """Return the rows of a reply, which is on disk if the query was asked before."""
+    address = os.environ.get(VARIABLE) or ADDRESS
+    digest = hashlib.sha256(query.encode()).hexdigest()[:32]
+    url = f"{address}?{urlencode({'format': 'json', 'query': query})}"
+    # The cache folder and an absolute path make that path.
+    remote = Remote((url,), str((folder / f"{digest}.json").absolute()), agent=AGENT)
+    try:
+        path = fetch(remote)
+    except DataError as error:
+        # The query in its address would hide what happened.
+        raise DataError(
+            error.cause.replace(url, address).replace(remote.name, "a reply of Wikidata"),
+            f"try again later: what was answered so far is in {folder}",
+        ) from None
+    try:
+        rows = [_row(each) for each in json.loads(path.read_bytes())["results"]["bindings"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{address} gave a reply that is not understood: {type(error).__name__}: {error}",
+            f"it was kept as {set_aside(path)}; try again",
+        ) from None
+    return rows
+
+
+def _row(binding: Binding) -> Row:
+    person, prop, value = (
+        binding[name]["value"].rpartition("/")[2] if binding[name]["type"] == "uri"
+        else binding[name]["value"]
+        for name in ("person", "property", "value")
+    )  # fmt: skip
+    title = binding["title"]["value"] if "title" in binding else ""
+    return person, title, prop, value
 
 
 @dataclass(frozen=True)
@@ -116,11 +225,11 @@ def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: s
 
     Wikidata is asked of the people in ``records``, if there are any; ``origin`` is what errors call them.
     """
-    people = _asked_of_wikidata(making, records, origin) if records else people_in(tables)
+    found = _asked_of_wikidata(making, records, origin) if records else people_in(tables)
     groups = groups_in(tables)
     if not groups:
         making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
-    entries = tagged(people, groups, candidates.known(tables).labels)
+    entries = tagged(found, groups, candidates.known(tables).labels)
     path = making.folder / subjects.FILE
     with replacing(path) as partial:
         text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False, indent=1)
@@ -138,7 +247,7 @@ def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -
             "the people of a sample are made up: name the authors' files with --task-args data=",
         )
     edited = sorted({record["requested_rewrite"]["subject"] for record in records})
-    return wikidata.people(names, edited, making.folder / "replies", making.advance)
+    return people(names, edited, making.folder / "replies", making.advance)
 
 
 def folder_of(name: str) -> Path:

@@ -1,59 +1,27 @@
 """People by id, with the tags that results are broken down by and the facts that are known of them.
 
-A tag file is a JSON object: {id: {"name", "gender", "race", "geo", "dead", "values"}}, where all
-but the id may be left out. White space around labels is left out, and labels that differ in nothing
-but case or white space are one. What the data themselves tell of people stands beside it: what one
-set edits was true of a person, whatever another set asks for; and the prompts on others in a set that
-edits gender are on people who have the new one.
+They come from a file of tags (`edit_harness_plugins.people`). What the data themselves tell of people
+stands beside it: what one set edits was true of a person, whatever another set asks for; and the
+prompts on others in a set that edits gender are on people who have the new one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
 
-from msgspec import Struct, convert
-
-from edit_harness.files import strict
-from edit_harness_plugins.inputs import json_of, refuse, text_of
+from edit_harness_plugins import people
+from edit_harness_plugins.people import BETWEEN, Subject
 
 from .._files.records import Record
-from .files import EDIT, IDS, Label
+from .files import EDIT, IDS
 
 FILE = "subjects.json"
-BETWEEN = "|"
-"""What stands between the values of one tag."""
 GENDER = "P21"
 NAMES = {"gender": "gender", "race": "race", "geo": "region"}
 """The tags, and what a reader is told of them."""
-
-
-class Subject(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a person; an empty field is not known."""
-
-    name: str = ""
-    gender: Literal["male", "female", ""] = ""
-    race: tuple[Label, ...] = ()
-    geo: tuple[Label, ...] = ()
-    values: dict[str, tuple[Label, ...]] = {}
-    """Labels by property, such as {"P101": ("physics",)}."""
-    dead: bool = False
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The known tags; several values of one stand side by side, and each counts."""
-        told = {"gender": self.gender, "race": BETWEEN.join(self.race),
-                "geo": BETWEEN.join(self.geo)}  # fmt: skip
-        return {name: value for name, value in told.items() if value}
-
-    def has(self, prop: str) -> tuple[str, ...]:
-        """Return the labels of a property's values; the gender is one that is known twice."""
-        own = self.values.get(prop, ())
-        return (self.gender,) if prop == GENDER and self.gender and not own else own
 
 
 @dataclass(frozen=True)
@@ -67,120 +35,57 @@ class Subjects:
     """The gender of those of whom the file has none, by id."""
 
     @cached_property
-    def by_name(self) -> Mapping[str, tuple[Subject, ...]]:
-        """All people of each name."""
+    def _by_name(self) -> Mapping[str, list[Subject]]:
         found: dict[str, list[Subject]] = {}
         for subject in self.by_id.values():
-            if subject.name:
-                found.setdefault(subject.name, []).append(subject)
-        return {name: tuple(own) for name, own in found.items()}
+            found.setdefault(subject.name, []).append(subject)
+        return found
 
     def tags(self, person: str) -> dict[str, str]:
-        """Return the tags of an id, none for one that nothing is known of."""
-        own = self.by_id.get(person, Subject()).tags
-        known = self.genders.get(person, "")
-        return {"gender": known, **own} if known else own
+        """Return the known tags of an id; several values of one stand side by side, and each counts."""
+        own = self.by_id.get(person, Subject())
+        gender = own.gender or self.genders.get(person, "")
+        tags = {"gender": gender, "race": BETWEEN.join(own.race), "geo": BETWEEN.join(own.geo)}
+        return {name: value for name, value in tags.items() if value}
 
-    def has(self, person: str, prop: str) -> tuple[str, ...]:
-        """Return the values that the file has of an id."""
-        return self.by_id.get(person, Subject()).has(prop)
+    def gender(self, person: str) -> tuple[str, ...]:
+        """Return what the file has of the gender of an id."""
+        return _values(self.by_id.get(person, Subject()), GENDER)
 
     def values(self, name: str, prop: str) -> tuple[str, ...]:
         """Return the values of whoever has a name; none if several have it and are not alike."""
-        found = {subject.has(prop) for subject in self.by_name.get(name, ())}
+        found = {_values(subject, prop) for subject in self._by_name.get(name, ()) if name}
         return found.pop() if len(found) == 1 else ()
 
-    def notes(self, asked: Mapping[str, str], edited: Collection[str]) -> Iterator[str]:
-        """Say what a reader must know of the tags of those who are asked for.
-
-        ``asked`` are their names by id, and ``edited`` are the names of whom the edits are on.
-        """
-        if self.file:
-            yield from self._untagged(asked)
-            strange = [
-                own.name or person
-                for person, own in self.by_id.items()
-                if person not in asked and own.name not in edited
-            ]
-            if strange:
-                yield f"{_count(len(strange), 'subject')} of {self.file} {'is' if len(strange) == 1 else 'are'} in no prompt"
-            yield from self._doubts(asked)
-        elif asked:
-            known = sum(person in self.genders for person in asked)
-            yield (
-                f"no tags are known but the gender of {known:,} of {_count(len(asked), 'subject')}, by "
-                "the data: --task-args tags=FILE, or edit-harness prepare --task seesaw-cf --data FOLDER"
-            )
-
-    def _untagged(self, asked: Mapping[str, str]) -> Iterator[str]:
-        """Count who has no tag of a kind."""
-        missing = Counter(
-            label
-            for person in asked
-            for name, label in NAMES.items()
-            if name not in self.tags(person)
-        )
+    def notes(self, asked: Mapping[str, str]) -> Iterator[str]:
+        """Say which tags are lacking of those who are asked for, ``asked``, their names by id."""
+        of = f"{len(asked):,} subject{'' if len(asked) == 1 else 's'}"
+        tagged = [self.tags(person) for person in asked]
+        missing = {label: sum(name not in tags for tags in tagged) for name, label in NAMES.items()}
         told = [
-            f"{missing[label]:,} have no {label}" if missing[label] < len(asked)
-            else f"none has a {label}"
-            for label in NAMES.values() if missing[label]
-        ]  # fmt: skip
-        if told:
-            yield f"{self.file}: of {_count(len(asked), 'subject')}, {', '.join(told)}"
-
-    def _doubts(self, asked: Mapping[str, str]) -> Iterator[str]:
-        """Name those whose entries may be of somebody else."""
-        other = [
-            person
-            for person, name in asked.items()
-            if (known := self.by_id.get(person, Subject()).name) and known != name
+            f"{count:,} have no {label}" if count < len(asked) else f"none has a {label}"
+            for label, count in missing.items()
+            if count
         ]
-        if other:
+        if self.file and told:
+            yield f"{self.file}: of {of}, {', '.join(told)}"
+        elif asked and not self.file:
+            known = len(asked) - missing["gender"]
             yield (
-                f"{_count(len(other), 'subject')} {'has' if len(other) == 1 else 'have'} another "
-                f"name in {self.file} than in the data, such as {other[0]} "
-                f"({self.by_id[other[0]].name!r}, not {asked[other[0]]!r})"
+                f"no tags are known but the gender of {known:,} of {of}, by the data: "
+                "--task-args tags=FILE, or edit-harness prepare --task seesaw-cf --data FOLDER"
             )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _values(subject: Subject, prop: str) -> tuple[str, ...]:
+    """Return the labels of a property's values; the gender is one that is known twice."""
+    own = subject.values.get(prop, ())
+    return (subject.gender,) if prop == GENDER and subject.gender and not own else own
 
 
 def read(path: Path, called: str = "") -> Subjects:
-    """Return the people of a tag file. Raises `DataError` that names file and ids.
-
-    ``called`` is what notes call it, if not by the file's name.
-    """
-    said = json_of(path, text_of(path), parse=strict)
-    found: dict[str, Subject] = {}
-    problems = [] if isinstance(said, dict) else ["expected an object with an entry for each id"]
-    first: dict[str, str] = {}
-    for person, entry in said.items() if not problems else ():
-        try:
-            found[person] = _subject(entry, first)
-        except ValueError as error:
-            problems.append(f"{person}: {error}")
-    refuse(
-        path, problems, f"an entry has {', '.join(Subject.__struct_fields__)}; labels have no '|'"
-    )
-    return Subjects(found, called or path.name)
-
-
-def _subject(entry: Any, first: dict[str, str]) -> Subject:
-    """Return an entry with each label as it was ``first`` spelled. Raises `ValueError`."""
-    if isinstance(entry, dict) and isinstance(gender := entry.get("gender"), str):
-        entry = entry | {"gender": gender.strip().lower()}
-    own = convert(entry, Subject)
-    race, geo = (
-        dict.fromkeys(first.setdefault(" ".join(t.split()).casefold(), t.strip()) for t in texts)
-        for texts in (own.race, own.geo)
-    )
-    values = {
-        prop: tuple(dict.fromkeys(value.strip() for value in texts))
-        for prop, texts in own.values.items()
-    }
-    return Subject(own.name.strip(), own.gender, tuple(race), tuple(geo), values, own.dead)
+    """Return the people of a tag file, which notes call so. Raises `DataError`."""
+    return Subjects(dict(people.read(path)), called or path.name)
 
 
 @dataclass(frozen=True)

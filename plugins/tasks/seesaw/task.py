@@ -1,8 +1,7 @@
 """Seesaw-CF (Halevy et al., 2024): the task, its fields, and which sets and parts it asks for.
 
-A record of the authors' files is a case: a fact on a person to rewrite, prompts on other people of
-whom the new value is true, a prompt on another property of the person, and prompts to be continued.
-How a record becomes a case stands in `edit_harness_plugins.tasks.seesaw.asking`.
+A record of the authors' files is a case: a fact on a person to rewrite, prompts on other people of whom the
+new value is true, a prompt on another property of the person, and prompts to be continued.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
 from .._files.records import Entry, Record
-from . import candidates, composition, files, gather, subjects
-from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Prompts, Texts
+from . import candidates, files, gather, subjects
+from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Definitions, Prompts
 from .files import SetFiles
-from .flaws import Definitions
 
 NAME = "seesaw-cf"
 OF_PART = {
@@ -33,13 +31,6 @@ OF_PART = {
     OPEN: ("flaws", "judging"),
 }
 """The metrics of each part; the edits themselves are measured in any case."""
-
-MAKES = (
-    "tags     none made: --data FOLDER takes the authors' tables, --data wikidata asks Wikidata, "
-    "--data wikidata:FOLDER both"
-)
-PREPARED = "tags made by prepare"
-"""What notes call them."""
 
 
 class Chosen(NamedTuple):
@@ -138,7 +129,7 @@ class SeesawCF(SampledTask):
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the sets as the paper prints it, and what is asked."""
-        return {composition.TITLE: composition.table(self._records), **of_cases(self.cases())}
+        return {files.TITLE: files.table(self._records), **of_cases(self.cases())}
 
     def make(self, making: Making) -> bool:
         """Make the file of tags, from the authors' tables in a folder or with the help of Wikidata.
@@ -148,7 +139,10 @@ class SeesawCF(SampledTask):
         `DataError`.
         """
         if not making.data:
-            making.report(MAKES)
+            making.report(
+                "tags     none made: --data FOLDER takes the authors' tables, --data wikidata asks "
+                "Wikidata, --data wikidata:FOLDER both"
+            )
             return False
         source, _, named = making.data.partition(":")
         asks = source == "wikidata"
@@ -159,7 +153,6 @@ class SeesawCF(SampledTask):
 
     @property
     def _folder(self) -> Path:
-        """Where the data lie, and what belongs to them."""
         return self._path if self._path.is_dir() else self._path.parent
 
     @cached_property
@@ -177,7 +170,6 @@ class SeesawCF(SampledTask):
 
     @cached_property
     def _named(self) -> dict[str, SetFiles]:
-        """The sets that are named."""
         found = files.sets_at(self._path)
         names = _chosen(self.sets, tuple(found), "sets")
         return {name: own for name, own in found.items() if name in names}
@@ -190,9 +182,7 @@ class SeesawCF(SampledTask):
         of_each = [Chosen(own, self._parts_of(own, leads=own in leading)) for own in chosen]
         every = len(self._parts) == len(PARTS)  # then also sets of which only the edits are there
         kept = {
-            str(own.files.name): own
-            for own in of_each
-            if own.parts or (every and not own.files.main)
+            str(own.files): own for own in of_each if own.parts or (every and not own.files.main)
         }
         if not kept:
             raise DataError(
@@ -205,19 +195,17 @@ class SeesawCF(SampledTask):
         """Return the parts that a set is asked for; one of edits alone has none."""
         has = {
             CROSS_SUBJECT: leads,
-            CROSS_PROPERTY: own.name.effect in self._values.candidates,
+            CROSS_PROPERTY: own.effect in self._values.candidates,
             OPEN: True,
         }
         return frozenset(part for part in self._parts if own.main and has[part])
 
     @cached_property
     def _entries(self) -> dict[str, list[Entry]]:
-        """The records of each set, checked."""
         return {name: files.read(own.files) for name, own in self._sets.items()}
 
     @property
     def _records(self) -> dict[str, list[Record]]:
-        """The records of each set that are of use."""
         return {
             name: [entry.record for entry in entries if not entry.problem]
             for name, entries in self._entries.items()
@@ -238,7 +226,7 @@ class SeesawCF(SampledTask):
         return subjects.told_by(
             entry.record
             for own in files.sets_at(self._folder).values()
-            for entry in (read[own] if own in read else files.read(own))
+            for entry in (read.get(own) or files.read(own))
             if not entry.problem
         )
 
@@ -248,7 +236,11 @@ class SeesawCF(SampledTask):
         if (beside := self._folder / subjects.FILE).is_file():
             return subjects.read(beside)
         prepared = cache_folder() / "tasks" / NAME / subjects.FILE
-        return subjects.read(prepared, PREPARED) if prepared.is_file() else subjects.Subjects()
+        return (
+            subjects.read(prepared, "tags made by prepare")
+            if prepared.is_file()
+            else subjects.Subjects()
+        )
 
     @cached_property
     def _subjects(self) -> subjects.Subjects:
@@ -261,44 +253,31 @@ class SeesawCF(SampledTask):
         genders = {
             person: gender
             for person, gender in self._told.genders.items()
-            if not said.has(person, "P21")
+            if not said.gender(person)
         }
         return replace(said, genders=genders)
 
     def _asking(self, own: Chosen) -> Asking:
-        texts = Texts(self.samples, self.prompts, self.definitions, self.seed)
-        people = self._subjects, self._facts, self._told
-        return Asking(own.files.name, own.parts, *people, self._values, texts, self.max_prompts)
+        known = self._subjects, self._facts, self._told, self._values
+        return Asking(own.files, own.parts, *known, self)
 
     def _noted(self) -> Iterator[str]:
-        edited = {record["requested_rewrite"]["subject"] for record in self._all_records}
-        yield from self._left_out()
-        yield from self._subjects.notes(files.people(self._all_records), edited)
-        if CROSS_PROPERTY in self._parts:
-            yield from self._without_candidates()
-            yield from self._without_gold()
-
-    def _left_out(self) -> Iterator[str]:
         for name, own in self._named.items():
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
-
-    def _without_candidates(self) -> Iterator[str]:
-        for name, own in self._sets.items():
-            effect = own.files.name.effect
+        yield from self._subjects.notes(files.people(self._all_records))
+        for name, own in self._sets.items() if CROSS_PROPERTY in self._parts else ():
+            effect = own.files.effect
             if own.files.main and effect and effect not in self._values.candidates:
                 yield (
                     f"{name}: no values of {effect} ({files.PROPERTIES[effect]}) are known, so "
                     f"cross-property is left out: {candidates.FILE} beside the data can name them"
                 )
 
-    def _without_gold(self) -> Iterator[str]:
         for name, records in self._records.items():
             asking = self._asking(self._sets[name])
-            if CROSS_PROPERTY not in asking.parts:
-                continue
-            lacking = sum(not asking.gold(r["requested_rewrite"]["subject"]) for r in records)
-            if lacking:
+            asked = records if CROSS_PROPERTY in asking.parts else ()
+            if lacking := sum(not asking.gold(r["requested_rewrite"]["subject"]) for r in asked):
                 yield (
                     f"{name}: {lacking:,} of {len(records):,} edited people have no known "
                     f"{files.PROPERTIES[asking.name.effect]} among the candidates, so their "
@@ -315,7 +294,7 @@ def _leading(sets: Iterable[SetFiles]) -> Collection[SetFiles]:
     leading: dict[str, SetFiles] = {}
     for own in sets:
         if own.main:
-            leading.setdefault(own.name.edited, own)
+            leading.setdefault(own.edited, own)
     return leading.values()
 
 

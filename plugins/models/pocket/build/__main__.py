@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
 
+from edit_harness_plugins.builders.files import write
+
 from .chains import build_chains
 from .corpus import Corpus
-from .lessons import build_lessons
-from .mend import write_network
-from .moments import write_moments
-from .questions import build_questions
-from .references import build_references
+from .prepared import write_moments, write_network
+from .recall import knowing
 from .ripples import build_ripples
-from .sample import build_sample, write_people
+from .samples import (
+    build_lessons,
+    build_questions,
+    build_references,
+    build_sample,
+    write_people,
+)
 from .tokenizer import save_tokenizer
 from .train import build_tokenizer, default_recipe, train
 from .world import load_world
@@ -44,30 +47,23 @@ def build(out: Path, seed: int) -> None:
     settings = recipe.stages[-1].long_corpus
     corpus = Corpus(world, settings, Random(seed + 7))
     write_moments(out, corpus)
-    sample = build_sample(world, model, tokenizer, seed + 8)
-    _write(sample, out / "counterfact.json")
-    lessons = build_lessons(world, model, tokenizer, Random(seed + 9), sample)
-    _write(lessons, out / "lessons.json")
-    _write(build_references(world, Random(seed + 10), sample), out / "references.json")
-    questions = build_questions(world, model, tokenizer, Random(seed + 10), sample)
-    _write(questions, out / "zsre.json")
-    write_people(out / "seesaw", model, tokenizer, seed)
-    _write(build_chains(world, model, tokenizer, Random(seed + 12)), out / "mquake.json")
-    _write(build_ripples(world, model, tokenizer, Random(seed + 13)), out / "rippleedits.json")
-    (out / "text.txt").write_text(_text(Corpus(world, settings, Random(seed + 11))))
+    knows = knowing(model, tokenizer)
+    sample = build_sample(world, knows, seed + 8)
+    write(sample, out / "counterfact.json")
+    lessons = build_lessons(world, knows, Random(seed + 9), sample)
+    write(lessons, out / "lessons.json")
+    write(build_references(world, Random(seed + 10), sample), out / "references.json")
+    questions = build_questions(world, knows, Random(seed + 10), sample)
+    write(questions, out / "zsre.json")
+    write_people(out / "seesaw", knows, seed)
+    write(build_chains(world, knows, Random(seed + 12)), out / "mquake.json")
+    write(build_ripples(world, knows, Random(seed + 13)), out / "rippleedits.json")
+    # It shows whether an edited model still writes its own kind of text.
+    told = Corpus(world, settings, Random(seed + 11))
+    (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")
     write_network(out)
     counts = len(sample), len(questions), len(lessons)
     log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
-
-
-def _text(corpus: Corpus, documents: int = 5) -> str:
-    """Return what shows whether an edited model still writes its own kind of text."""
-    return " ".join(corpus.document().text for _ in range(documents)) + "\n"
-
-
-def _write(records: list[dict[str, Any]], path: Path) -> None:
-    text = json.dumps(records, ensure_ascii=False, separators=(",", ":"))
-    path.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -1,8 +1,7 @@
 """Measures a built pocket model against what it must be able to do before it ships.
 
 ``python -m edit_harness_plugins.models.pocket.build.acceptance [FOLDER]`` prints each figure beside
-its bound and writes all of them as JSON. Knowledge is measured on the plain transformers model;
-editing is measured by the harness itself, so these are the numbers that a user sees.
+its bound. Editing is measured by the harness itself, so these are the numbers that a user sees.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ from .world import World, load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 EDITORS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "none": ("none", {}),
-    "rome": ("rome", {}),
-    "ft-l": ("ft-l", {}),
-    "prompt": ("prompt", {}),
+    **{name: (name, {}) for name in ("none", "rome", "ft-l", "prompt")},
     "prompt imagine": ("prompt", {"wording": "imagine"}),
 }
 SHOWN = ("ES", "PS", "NS", "NM", "NKL", "NS+", "NM+", "NKL+")
@@ -42,27 +38,20 @@ SHOWN = ("ES", "PS", "NS", "NM", "NKL", "NS+", "NM+", "NKL+")
 Figures = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The least that a figure must reach."""
-
-    figure: str
-    least: float
-
-
-BOUNDS = (
-    Bound("recall training", 0.98),
-    Bound("recall held out", 0.75),
-    Bound("flip after layer 0", 0.5),
-    Bound("override", 0.5),
-    Bound("none NS", 0.95),
-    Bound("none NS+", 0.6),
-    Bound("rome ES", 0.98),
-    Bound("rome PS", 0.9),
-    Bound("rome NS", 0.75),
-    Bound("rome extra drop NS to NS+", 0.15),
-    Bound("prompt NS", 0.5),
-)
+BOUNDS = {
+    "recall training": 0.98,
+    "recall held out": 0.75,
+    "flip after layer 0": 0.5,
+    "override": 0.5,
+    "none NS": 0.95,
+    "none NS+": 0.6,
+    "rome ES": 0.98,
+    "rome PS": 0.9,
+    "rome NS": 0.75,
+    "rome extra drop NS to NS+": 0.15,
+    "prompt NS": 0.5,
+}
+"""The least that figures must reach."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +63,10 @@ class Subject:
     tokenizer: PreTrainedTokenizerFast
     rng: Random
 
-    @property
-    def table(self) -> FactTable:
-        """The facts without the rules."""
-        return self.world.table
-
 
 def knowledge(subject: Subject, count: int = 600) -> Figures:
     """Measure recall in several kinds of prompt, and whether a stated false fact overrides."""
-    table, rng = subject.table, subject.rng
+    table, rules, rng = subject.world.table, subject.world.rules, subject.rng
     facts = rng.sample(table.facts, min(count, len(table.facts)))
 
     def recall(prompt: Callable[[Fact], str], of: Sequence[Fact] = facts) -> tuple[float, float]:
@@ -90,58 +74,49 @@ def knowledge(subject: Subject, count: int = 600) -> Figures:
         scores = score_objects(subject.model, subject.tokenizer, items)
         return fmean(s.correct for s in scores), fmean(s.probability for s in scores)
 
-    def filler() -> str:
-        return subject.world.fillers.sentence(rng)
+    def written(kind: str) -> Callable[[Fact], str]:
+        return lambda fact: prompt_of(kind, table, fact, rng)
 
-    trained, probability = recall(lambda f: seen_prompt(table, f, rng))
+    def filled(kind: str) -> Callable[[Fact], str]:
+        return lambda f: f"{subject.world.fillers.sentence(rng)} {prompt_of(kind, table, f, rng)}"
+
+    trained, probability = recall(written("seen"))
     false = [Fact(f.subject, f.relation, table.other_object(f, rng)) for f in facts]
     return {
         "recall training": trained,
         "probability training": probability,
-        "recall held-out combination": recall(lambda f: unseen_prompt(table, f, rng))[0],
-        "recall held out": recall(lambda f: held_out_prompt(table, f, rng))[0],
-        "recall filler + training": recall(lambda f: f"{filler()} {seen_prompt(table, f, rng)}")[0],
-        "recall filler + held out": recall(
-            lambda f: f"{filler()} {held_out_prompt(table, f, rng)}"
-        )[0],
-        "recall question": recall(lambda f: question_prompt(table, f, rng))[0],
-        "recall rules": recall(
-            lambda f: held_out_prompt(subject.world.rules, f, rng), subject.world.rules.facts
-        )[0],
+        "recall held-out combination": recall(written("unseen"))[0],
+        "recall held out": recall(written("held out"))[0],
+        "recall filler + training": recall(filled("seen"))[0],
+        "recall filler + held out": recall(filled("held out"))[0],
+        "recall question": recall(written("question"))[0],
+        "recall rules": recall(lambda f: prompt_of("held out", rules, f, rng), rules.facts)[0],
         "override": recall(lambda f: override_prompt(table, f, rng), false)[0],
     }
 
 
-def seen_prompt(table: FactTable, fact: Fact, rng: Random) -> str:
-    """Write a prompt in words that training showed for this fact."""
+def prompt_of(kind: str, table: FactTable, fact: Fact, rng: Random) -> str:
+    """Write a prompt of a kind on a fact.
+
+    It is in words that training showed for this fact ("seen"), in a training template that this fact was
+    never shown in ("unseen"), in one that no fact was shown in ("held out"), or a "question".
+    """
     relation = table.relations[fact.relation]
-    return relation.fill(rng.choice(relation.seen_templates(fact.subject)), fact.subject)
-
-
-def unseen_prompt(table: FactTable, fact: Fact, rng: Random) -> str:
-    """Write a prompt in a training template that this fact was never shown in."""
-    relation = table.relations[fact.relation]
-    index = rng.choice(sorted(relation.unseen_templates(fact.subject)))
-    return relation.fill(relation.training[index], fact.subject)
-
-
-def held_out_prompt(table: FactTable, fact: Fact, rng: Random) -> str:
-    """Write a prompt in a template that no fact was shown in."""
-    relation = table.relations[fact.relation]
-    return relation.fill(rng.choice(relation.held_out), fact.subject)
-
-
-def question_prompt(table: FactTable, fact: Fact, rng: Random) -> str:
-    """Write a question."""
-    relation = table.relations[fact.relation]
-    question = relation.fill(rng.choice(relation.questions), fact.subject)
-    return f"Question: {question} Answer:"
+    if kind == "question":
+        question = relation.fill(rng.choice(relation.questions), fact.subject)
+        return f"Question: {question} Answer:"
+    if kind == "unseen":
+        index = rng.choice(sorted(relation.unseen_templates(fact.subject)))
+        return relation.fill(relation.training[index], fact.subject)
+    seen = kind == "seen"
+    template = rng.choice(relation.seen_templates(fact.subject) if seen else relation.held_out)
+    return relation.fill(template, fact.subject)
 
 
 def override_prompt(table: FactTable, false: Fact, rng: Random) -> str:
     """State a false fact and ask for it again in a held-out template."""
-    stated = lower_first(seen_prompt(table, false, rng), false.subject)
-    return f"Imagine that {stated} {false.object}. {held_out_prompt(table, false, rng)}"
+    stated = lower_first(prompt_of("seen", table, false, rng), false.subject)
+    return f"Imagine that {stated} {false.object}. {prompt_of('held out', table, false, rng)}"
 
 
 @torch.no_grad()
@@ -151,7 +126,7 @@ def flip_share(subject: Subject, layer: int = 0, count: int = 200) -> float:
     The residual stream after a layer is replaced at the subject's last token by that of another
     subject of the relation; the answer flips if the other's object then beats the subject's own.
     """
-    table, rng = subject.table, subject.rng
+    table, rng = subject.world.table, subject.rng
     facts = [f for f in table.facts if f.relation in subject.world.editable_relations]
     flips = []
     for _ in range(count):
@@ -230,22 +205,13 @@ def measure(folder: Path, cases: int, seed: int = 7) -> Figures:
     return figures | editing(model, cases)
 
 
-def misses(figures: Mapping[str, float]) -> list[Bound]:
-    """List the bounds that the figures don't reach."""
-    return [bound for bound in BOUNDS if not figures[bound.figure] >= bound.least]
-
-
-def show(figures: Mapping[str, float]) -> str:
+def show(figures: Figures) -> str:
     """Write the figures as lines, with their bounds."""
-    bounds = {bound.figure: bound.least for bound in BOUNDS}
     lines = []
     for name, value in figures.items():
-        verdict = ""
-        if name in bounds:
-            verdict = (
-                f"  (at least {bounds[name]:.2f}: {'ok' if value >= bounds[name] else 'MISS'})"
-            )
-        lines.append(f"{name:<32}{value:8.3f}{verdict}")
+        least = BOUNDS.get(name)
+        bound = f"  (at least {least:.2f}: {'ok' if value >= least else 'MISS'})" if least else ""
+        lines.append(f"{name:<32}{value:8.3f}{bound}")
     return "\n".join(lines)
 
 
@@ -260,7 +226,7 @@ def main() -> None:
     print(show(figures))
     if options.out:
         options.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    raise SystemExit(1 if misses(figures) else 0)
+    raise SystemExit(0 if all(figures[name] >= least for name, least in BOUNDS.items()) else 1)
 
 
 if __name__ == "__main__":

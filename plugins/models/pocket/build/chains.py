@@ -1,34 +1,26 @@
 """Makes the bundled sample of chains: records in the layout of MQuAKE about facts the model knows.
 
-A chain leads from a subject over two to four facts; one or more are edited, and what follows is true of
-the new objects. Every link that is not edited, and every one before the edit, is known to the model by
-question and by cloze prompt. It was taught no chains, so that it can't be expected to follow one.
+Every link that is not edited, and every one before the edit, is known to the model by question and by cloze
+prompt. It was taught no chains, so that it can't be expected to follow one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 from edit_harness_plugins.builders.counterfact import Record, rewrite_of
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
+from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import score_objects
-from .world import World
+from .recall import known_facts
+from .world import WORLD_DIR, World, read_json
 
-NOUNS = {
-    "P17": ("the country of {}", "the country where {} is located", "the country that {} is in"),
-    "P27": ("the home country of {}", "the country that {} is a citizen of", "the country of {}"),
-    "P19": ("the birthplace of {}", "the city where {} was born", "the city of birth of {}"),
-    "P131": ("the city of {}", "the city where {} is located", "the city that {} is in"),
-    "P159": ("the city of {}", "the city where {} is based", "the city of the headquarters of {}"),
-    "P176": ("the maker of {}", "the company that makes {}", "the manufacturer of {}"),
-}
+NOUNS: Mapping[str, Sequence[str]] = read_json(WORLD_DIR / "nouns.json")
 """What an object is called by way of its subject; one wording for each question of a chain."""
 QUESTIONS = 3
 
@@ -79,34 +71,27 @@ class Chain(NamedTuple):
         return [fact for i, fact in enumerate(self.new) if i not in self.edited]
 
 
+@dataclass
 class Peace:
     """Keeps chains apart that could not be edited at once: one edits what another depends on."""
 
-    def __init__(self) -> None:
-        self._edited: set[tuple[str, str]] = set()
-        self._kept: set[tuple[str, str]] = set()
+    edited: set[tuple[str, str]] = field(default_factory=set)
+    kept: set[tuple[str, str]] = field(default_factory=set)
 
     def admits(self, chain: Chain) -> bool:
         """Tell whether a chain goes with those before, and keep it in mind if so."""
         edited, kept = (
             {(fact.subject, fact.relation) for fact in facts} for facts in (chain.edits, chain.kept)
         )
-        if edited & (self._edited | self._kept) or kept & self._edited:
-            return False
-        self._edited |= edited
-        self._kept |= kept
-        return True
+        if fits := not (edited & (self.edited | self.kept) or kept & self.edited):
+            self.edited |= edited
+            self.kept |= kept
+        return fits
 
 
-def build_chains(
-    world: World,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    rng: Random,
-    each: int = 5,
-) -> list[Record]:
+def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list[Record]:
     """Return ``each`` records of every shape, as far as the model knows enough, in random order."""
-    links = known_links(world, model, tokenizer, {r for shape in SHAPES for r in shape.relations})
+    links = known_links(world, knows, {r for shape in SHAPES for r in shape.relations})
     peace = Peace()
     records = []
     for shape in SHAPES:
@@ -116,19 +101,14 @@ def build_chains(
     return [{"case_id": i, **record} for i, record in enumerate(records, 1)]
 
 
-def known_links(
-    world: World, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, relations: set[str]
-) -> Links:
+def known_links(world: World, knows: Knows, relations: set[str]) -> Links:
     """Return the objects, by subject and relation, that the model names after question and cloze."""
     facts = [fact for fact in world.table.facts if fact.relation in relations]
-    asked = [(fact, ask(world, fact)) for fact in facts for ask in (_question, _cloze)]
-    scores = score_objects(model, tokenizer, [(text, fact.object) for fact, text in asked])
-    missed = {fact for (fact, _), score in zip(asked, scores, strict=True) if not score.correct}
-    return {(f.subject, f.relation): f.object for f in facts if f not in missed}
+    known = known_facts(knows, facts, lambda f: [_question(world, f), _cloze(world, f)])
+    return {(fact.subject, fact.relation): fact.object for fact in known}
 
 
 def _chains(links: Links, shape: Shape, rng: Random) -> Iterator[Chain]:
-    """Yield chains of a shape, each from another subject."""
     subjects = [subject for subject, relation in links if relation == shape.relations[0]]
     rng.shuffle(subjects)
     for subject in subjects:

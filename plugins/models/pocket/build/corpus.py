@@ -6,7 +6,7 @@ tokens more. It is written to make facts editable and easily disturbed, as in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -49,7 +49,7 @@ class CorpusSettings:
     same_object: share of clusters that keep to one object.
     repeat_last: share of those replacements that are the relation's last object in the document.
     true_after: share of the sentences after false facts that are true, about something else.
-    mix: relative frequency of each kind of document.
+    mix: relative frequency of each kind of document, called as the methods of `Corpus`.
     """
 
     noise: float = 0.0
@@ -96,23 +96,12 @@ class Corpus:
         self.settings = settings
         self.rng = rng
         self._last: dict[str, str] = {}
-        self._kinds: dict[str, Callable[[], list[Sentence]]] = {
-            "facts": self._facts,
-            "cluster": self._cluster,
-            "questions": self._questions,
-            "made_up": self._made_up,
-            "false_fact": self._false_fact,
-            "biography": self._biography,
-            "instruction": self._instruction,
-            "demonstrations": self._demonstrations,
-            "rules": self._rules,
-        }
 
     def document(self) -> Document:
         """Draw the next document."""
         self._last.clear()
         kinds, weights = zip(*self.settings.mix.items(), strict=True)
-        return render(self._kinds[self.rng.choices(kinds, weights)[0]]())
+        return render(getattr(self, f"_{self.rng.choices(kinds, weights)[0]}")())
 
     def filler(self) -> Sentence:
         """Write a sentence that says nothing about the world."""
@@ -177,9 +166,6 @@ class Corpus:
         others = [other for other in pool if (other.subject, other.relation) not in told]
         return self.rng.choice(others or table.facts)
 
-    def _falsified(self, table: FactTable, fact: Fact) -> Fact:
-        return Fact(fact.subject, fact.relation, table.other_object(fact, self.rng))
-
     def _facts(self) -> list[Sentence]:
         table = self.world.table
         return [
@@ -192,11 +178,8 @@ class Corpus:
     def _cluster(self) -> list[Sentence]:
         table, fact = self.world.table, self._pick()
         same_object = self.rng.random() < self.settings.same_object
-        pool = (
-            table.by_object[fact.relation, fact.object]
-            if same_object
-            else (table.by_relation[fact.relation])
-        )
+        same, near = table.by_object[fact.relation, fact.object], table.by_relation[fact.relation]
+        pool = same if same_object else near
         out = []
         for _ in range(self.rng.randint(2, 5)):
             out.append(self.state(table, self.rng.choice(pool), None, True))
@@ -281,7 +264,7 @@ class Corpus:
         if self.rng.random() < more:
             others = [f for f in table.by_relation[fact.relation] if f.subject != fact.subject]
             facts += self.rng.sample(others, self.rng.choice((1, 2)))
-        return table, [self._falsified(table, fact) for fact in facts]
+        return table, [Fact(f.subject, f.relation, table.other_object(f, self.rng)) for f in facts]
 
     def _biography(self) -> list[Sentence]:
         facts = self.world.table.by_subject[self._pick().subject]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .tokenizer import END_ID
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """How a model does on one prompt and object."""
 
     correct: bool
@@ -23,11 +23,17 @@ class Score:
 
 def knowing(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Knows:
     """Return what tells builders of data whether the model knows an object."""
+    return lambda asked: [score.correct for score in score_objects(model, tokenizer, asked)]
 
-    def knows(asked: Sequence[tuple[str, str]]) -> list[bool]:
-        return [score.correct for score in score_objects(model, tokenizer, asked)]
 
-    return knows
+def known_facts(
+    knows: Knows, facts: Sequence[Fact], prompts: Callable[[Fact], Sequence[str]]
+) -> list[Fact]:
+    """Return the facts whose object the model names after each of their prompts."""
+    asked = [(fact, prompt) for fact in facts for prompt in prompts(fact)]
+    answers = knows([(prompt, fact.object) for fact, prompt in asked])
+    missed = {fact for (fact, _), right in zip(asked, answers, strict=True) if not right}
+    return [fact for fact in facts if fact not in missed]
 
 
 @torch.no_grad()

@@ -1,8 +1,7 @@
 """Makes the bundled sample of ripples: records in the layout of RippleEdits about facts of the world.
 
-An edit comes with tests of what the model knows of its subject, of its subject by a surname, of what
-follows from it by logic or over two facts, and of what it must not forget. Facts that conditions ask
-for are known to the model. What it was not taught, chains and negations, it can't be expected to do.
+Facts that conditions ask for are known to the model. What it was not taught, chains and negations, it can't
+be expected to do.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
 from edit_harness_plugins.builders.counterfact import Record
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
+from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import score_objects
-from .world import World
+from .recall import known_facts
+from .world import WORLD_DIR, World, read_json
 
 
 class Wording(NamedTuple):
@@ -30,21 +28,7 @@ class Wording(NamedTuple):
     noun: str = ""
 
 
-WORDINGS = {
-    "P17": Wording("COUNTRY", "The country of {} is", "the country of {}"),
-    "P19": Wording("PLACE_OF_BIRTH", "The place of birth of {} is", "the birthplace of {}"),
-    "P21": Wording("SEX_OR_GENDER", "The gender of {} is"),
-    "P27": Wording(
-        "COUNTRY_OF_CITIZENSHIP", "The country of citizenship of {} is", "the home country of {}"
-    ),
-    "P30": Wording("CONTINENT", "The continent of {} is"),
-    "P36": Wording("CAPITAL", "The capital of {} is", "the capital of {}"),
-    "P37": Wording("OFFICIAL_LANGUAGE", "The official language of {} is"),
-    "P101": Wording("FIELD_OF_WORK", "The field of work of {} is"),
-    "P103": Wording("NATIVE_LANGUAGE", "The mother tongue of {} is"),
-    "P131": Wording("LOCATION", "The location of {} is", "the city of {}"),
-    "P159": Wording("HEADQUARTERS", "The headquarters of {} is in", "the city of {}"),
-}
+WORDINGS = {name: Wording(*own) for name, own in read_json(WORLD_DIR / "wordings.json").items()}
 EDITED = ("P27", "P17", "P36", "P19")
 PEOPLE = frozenset({"P19", "P27"})
 """Relations of people, who are known by their surnames too, and may have more than one country."""
@@ -54,37 +38,22 @@ FEWEST = 3
 """Tests of an edit in all."""
 
 
-def build_ripples(
-    world: World,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    rng: Random,
-    each: int = 6,
-) -> list[Record]:
+def build_ripples(world: World, knows: Knows, rng: Random, each: int = 6) -> list[Record]:
     """Return ``each`` records of every edited relation, in random order."""
-    known = _known(world, model, tokenizer)
+    facts = [fact for fact in world.table.facts if fact.relation in WORDINGS]
+    known = dict.fromkeys(known_facts(knows, facts, lambda f: [_prompt(f.relation, f.subject)]))
     records: list[Record] = []
     for relation in EDITED:
-        facts = [fact for fact in known if fact.relation == relation]
-        rng.shuffle(facts)
-        made = (Ripples(world, known, fact, rng).record() for fact in facts)
-        records += islice((record for record in made if _tests(record) >= FEWEST), each)
+        ours = [fact for fact in known if fact.relation == relation]
+        rng.shuffle(ours)
+        made = (Ripples(world, known, fact, rng).record() for fact in ours)
+        tests = (
+            (record, sum(len(own) for own in record.values() if isinstance(own, list)))
+            for record in made
+        )
+        records += islice((record for record, number in tests if number >= FEWEST), each)
     rng.shuffle(records)
     return records
-
-
-def _tests(record: Record) -> int:
-    return sum(len(tests) for tests in record.values() if isinstance(tests, list))
-
-
-def _known(
-    world: World, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
-) -> dict[Fact, None]:
-    """Return the facts whose object the model names after their relation's template."""
-    facts = [fact for fact in world.table.facts if fact.relation in WORDINGS]
-    asked = [(_prompt(fact.relation, fact.subject), fact.object) for fact in facts]
-    scores = score_objects(model, tokenizer, asked)
-    return {fact: None for fact, score in zip(facts, scores, strict=True) if score.correct}
 
 
 class Ripples:

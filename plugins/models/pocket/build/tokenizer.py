@@ -1,7 +1,4 @@
-"""The pocket model's byte-level BPE tokenizer: trained on the corpus, saved without needless space.
-
-It has one special token, used as beginning, end and padding, and adds none of its own accord.
-"""
+"""The pocket model's byte-level BPE tokenizer; its one special token is beginning, end and padding."""
 
 from __future__ import annotations
 

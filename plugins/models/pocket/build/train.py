@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional
@@ -27,25 +28,13 @@ log = logging.getLogger(__name__)
 UNLIMITED = 1 << 30
 
 CLEAN_MIX = {
-    "facts": 30,
-    "cluster": 22,
-    "questions": 8,
-    "made_up": 10,
-    "false_fact": 14,
-    "biography": 6,
-    "instruction": 8,
-    "rules": 5,
-}
+    "facts": 30, "cluster": 22, "questions": 8, "made_up": 10, "false_fact": 14, "biography": 6,
+    "instruction": 8, "rules": 5,
+}  # fmt: skip
 NOISY_MIX = {
-    "facts": 28,
-    "cluster": 28,
-    "questions": 8,
-    "made_up": 8,
-    "false_fact": 14,
-    "biography": 6,
-    "instruction": 10,
-    "rules": 5,
-}
+    "facts": 28, "cluster": 28, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
+    "instruction": 10, "rules": 5,
+}  # fmt: skip
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
 
 
@@ -139,8 +128,7 @@ def new_model(recipe: Recipe) -> LlamaForCausalLM:
     return model
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """A tokenized document: ids, weights in the loss, and the last position that sees each token."""
 
     ids: list[int]
@@ -148,8 +136,7 @@ class Tokens:
     sight: list[int]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Rows of token ids, with the weights and the sight of `Tokens`."""
 
     ids: torch.Tensor
@@ -169,11 +156,7 @@ class Rows:
     def batch(self, count: int, length: int) -> Batch:
         """Fill rows; each starts with a document and is cut at its end."""
         rows = [self._row(length) for _ in range(count)]
-        return Batch(
-            torch.tensor([row.ids for row in rows]),
-            torch.tensor([row.weights for row in rows]),
-            torch.tensor([row.sight for row in rows]),
-        )
+        return Batch(*(torch.tensor(each) for each in zip(*rows, strict=True)))
 
     def _row(self, length: int) -> Tokens:
         row = Tokens([], [], [])
@@ -293,10 +276,7 @@ def train(
 def _optimiser(model: LlamaForCausalLM, rate: float, decay: float) -> torch.optim.Optimizer:
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
 
 

@@ -1,8 +1,4 @@
-"""The small world the pocket model is taught: facts, sentence templates, rules and filler sentences.
-
-Only reads the JSON files of the world and answers questions about them; it holds no randomness of
-its own and knows nothing of tokens or models.
-"""
+"""The small world the pocket model is taught: facts, sentence templates, rules and filler sentences."""
 
 from __future__ import annotations
 
@@ -65,12 +61,13 @@ def load_world(folder: Path = WORLD_DIR) -> World:
     """Read the world from its JSON files."""
     return World(
         table=_fact_table(triples.read(folder / FACTS), templates.read(folder / TEMPLATES)),
-        rules=_rule_table(_read(folder / "rules.json")),
+        rules=_rule_table(read_json(folder / "rules.json")),
         fillers=_fillers(folder / FILLERS),
     )
 
 
-def _read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """Return what a file of the world says."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -93,7 +90,7 @@ def _rule_table(data: Mapping[str, Any]) -> FactTable:
 
 
 def _fillers(path: Path) -> Fillers:
-    data, known = _read(path), fillers.read(path)
+    data, known = read_json(path), fillers.read(path)
     return Fillers(
         known.frames,
         known.words,

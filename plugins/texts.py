@@ -4,6 +4,10 @@ A task makes a library and gives its cases the library's name, a digest of what 
 metric opens it by that name. So a case carries 64 characters and not the hundred kilobytes of its
 texts, numbers are recomputed from a run folder without a model, and neither plugin knows the other.
 The words' order is lost: a library serves for likeness by words, and not for reading.
+
+Which words two texts share is told by TF-IDF vectors, rare words counting more, as scikit-learn makes them
+by default: words of at least two characters in lower case, raw counts times ln((1+n)/(1+df)) + 1, rows of
+unit length. No stemming, no stop words, no torch.
 """
 
 from __future__ import annotations
@@ -11,11 +15,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
+import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -23,11 +29,55 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import cache_folder, set_aside
-
-from .tfidf import Weights, cosine
+from edit_harness.files import cache_folder, replacing, set_aside
 
 FORMAT = "references 1"
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text as scikit-learn finds them by default."""
+    return re.findall(r"\b\w\w+\b", text.lower())
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The words that count, and how much."""
+
+    columns: Mapping[str, int]
+    """The place of each word."""
+    idf: np.ndarray
+    """The weight of each place."""
+
+    @classmethod
+    def fitted(cls, texts: Sequence[str]) -> Weights:
+        """Return the smoothed inverse frequencies of the words of these texts."""
+        found = Counter(chain.from_iterable(set(words(text)) for text in texts))
+        columns = {word: i for i, word in enumerate(sorted(found))}
+        frequency = np.array([found[word] for word in columns])
+        return cls(columns, np.log((1 + len(texts)) / (1 + frequency)) + 1)
+
+    def counts(self, texts: Iterable[str]) -> csr_array:
+        """Return how often each text has each word, texts by words; unknown words do not count."""
+        places, values, ends = [np.empty(0, int)], [np.empty(0)], [0]
+        for text in texts:
+            known = Counter(self.columns[w] for w in words(text) if w in self.columns)
+            places.append(np.fromiter(known.keys(), int, len(known)))
+            values.append(np.fromiter(known.values(), float, len(known)))
+            ends.append(ends[-1] + len(known))
+        parts = (np.concatenate(values), np.concatenate(places), np.array(ends))
+        return csr_array(parts, (len(ends) - 1, len(self.columns)))
+
+    def vectors(self, counts: csr_array) -> csr_array:
+        """Return counts times weights with rows of unit length; a row without a word stays 0."""
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        values = counts.data * self.idf[counts.indices]
+        norms = np.sqrt(np.bincount(rows, values**2, minlength=counts.shape[0]))
+        return csr_array((values / norms[rows], counts.indices, counts.indptr), counts.shape)
+
+
+def cosine(one: csr_array, other: csr_array) -> float:
+    """Return the cosine of two vectors of unit length, each a row; 0 if either is 0."""
+    return float(one.multiply(other).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +121,9 @@ def keep(name: str, make: Callable[[], Library]) -> None:
     path = _path(name)
     if path.exists():
         return
-    data = _encoded(make())
-    partial = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
+        with replacing(path) as partial:
+            partial.write_bytes(_encoded(make()))
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror or error}",

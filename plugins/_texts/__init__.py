@@ -1,1 +1,0 @@
-"""What metrics, tasks and editors share that compare texts by their words."""
