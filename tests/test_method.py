@@ -39,7 +39,6 @@ def test_windows_lie_as_those_of_rome(window, layer, expected):
     model = deep(layers=6)
     site = next(s for s in ways.sites(model, ["mlp"], window) if s.layer == layer)
     assert site.modules == tuple(model.architecture.down(at) for at in expected)
-    assert site.block == expected[0]
 
 
 def test_the_default_window_is_that_of_rome_in_proportion():

@@ -77,23 +77,21 @@ def test_how_rows_are_batched_changes_nothing(options):
     same(traced(deep("llama", **options), window=3), traced(deep("llama"), window=3))
 
 
-def test_passes_begin_where_the_first_state_is_put_back_and_share_their_rows(monkeypatch):
+def test_noises_and_tokens_share_a_pass_for_each_state(monkeypatch):
     model = deep(layers=4)
     ran = []
     logits = Model.logits
 
     def counted(self, batch, *args, **kwargs):
         found = logits(self, batch, *args, **kwargs)
-        ran.append((len(batch.ids), len(self.module.transformer.h)))
+        ran.append(len(batch.ids))
         return found
 
     facts = [Fact.of(model, REQUESTS[0])]
-    list(passes.trace(model, facts, Method(samples=2)))  # what is tried once for a model
     monkeypatch.setattr(Model, "logits", counted)
     list(passes.trace(model, facts, Method(samples=2)))
     after = len(facts[0].parts.prompt) - facts[0].subject.start
-    rows = 2 * after * len(KINDS)
-    assert ran == [(1, 4), (2, 4), *((rows, 4 - layer) for layer in range(4))]
+    assert ran == [1, 2, *[2 * after] * (4 * len(KINDS))]
 
 
 def test_texts_beyond_a_sliding_window_are_run_whole():
@@ -103,12 +101,6 @@ def test_texts_beyond_a_sliding_window_are_run_whole():
     assert len(Fact.of(model, far[0])) > 16
     method = {"samples": 1, "kinds": ("hidden",)}
     same(traced(model, far, **method), one_by_one(model, far, **method))
-
-
-def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
-    expected = traced(deep("gpt2"))
-    monkeypatch.setattr(Model, "starts_at", lambda *_: False)
-    same(traced(deep("gpt2")), expected)
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved(monkeypatch):

@@ -91,11 +91,10 @@ class Traced:
 
 @dataclass(frozen=True)
 class Site:
-    """Modules whose outputs are put back together at one token, and the lowest block of theirs."""
+    """Modules whose outputs are put back together at one token."""
 
     kind: str
     layer: int
-    block: int
     modules: tuple[str, ...]
 
 
@@ -133,7 +132,7 @@ def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
             except PluginError as error:
                 error.remedy = "trace what it has, such as --kinds hidden"
                 raise
-            found.append(Site(kind, layer, first, modules))
+            found.append(Site(kind, layer, modules))
     return found
 
 
