@@ -22,7 +22,7 @@ from edit_harness.interfaces import Regime
 from edit_harness.run import plan
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
-from edit_harness_plugins.commands.distributed.merge import Whole, merge
+from edit_harness_plugins.commands.distributed.merge import merge
 from edit_harness_plugins.commands.results.diff import environment_of
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
@@ -50,7 +50,7 @@ def parts(originals, tmp_path):
 
 
 def joined(names, output, **settings):
-    return Whole(plugins(), [str(name) for name in names]).write(output, **settings)
+    return merge(list(names), output, plugins=plugins(), **settings)
 
 
 def changed(folder, **fields):

@@ -56,7 +56,7 @@ def test_layers_that_are_none(text, cause):
 
 def test_what_flags_ask_for():
     found = asked(["v_lr=0.1,0.5", "clamp = 4"], "all", "last")
-    assert found == {"layer": "all", "fact_token": "last", "v_lr": "0.1,0.5", "clamp": " 4"}
+    assert found == {"layer": "all", "fact_token": "last", "v_lr": "0.1,0.5", "clamp": "4"}
 
 
 @pytest.mark.parametrize(

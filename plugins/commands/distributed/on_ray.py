@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from .pool import WorkerExecutor
 from .worker import INSTALL, Batch, Died, Event, Failed, Order, Worker
 
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""What Ray reads when it is imported: no reports to its makers; who takes no GPU sees all."""
+"""What Ray reads on import: no reports to its makers; who takes no GPU sees all."""
 STORE = 256 * 2**20
 """Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -114,20 +114,6 @@ class WorkerActor:
         yield from self.worker.run(batch)
 
 
-def actor(where: Any, takes: Mapping[str, float]) -> Any:
-    """Start an actor that Ray neither starts again nor asks twice."""
-    passed = {k: v for k, v in os.environ.items() if k.startswith(TRAVELS)}
-    kind = ray().remote(WorkerActor).options(
-        num_cpus=takes.get("CPU", 0),
-        num_gpus=takes.get("GPU", 0),
-        max_restarts=0,
-        max_task_retries=0,
-        scheduling_strategy=where,
-        runtime_env={"env_vars": passed},
-    )  # fmt: skip
-    return kind.remote(os.getcwd())
-
-
 class Actors:
     """`Workers` that are Ray's actors; they hold Ray and their places until they are closed.
 
@@ -135,7 +121,7 @@ class Actors:
     """
 
     def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
-        self._settings, self._numbers = settings, count()
+        self._numbers = count()
         self._actors: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}  # of those at work: they yield events
         with ExitStack() as stack:
@@ -144,28 +130,35 @@ class Actors:
             self.size, self._takes = len(takes), takes[0]
             self._places = ray().util.placement_group(takes, strategy="SPREAD")
             stack.callback(ray().util.remove_placement_group, self._places)
-            self._wait_for_places()
+            self._wait_for_places(settings.placement)
             self._make = ray().put(make)
             self._held = stack.pop_all()
 
-    def _wait_for_places(self) -> None:
-        """Raise `ResourceError` if there is no place for all workers in time."""
-        for _ in range(ceil(self._settings.placement / STEP)):
+    def _wait_for_places(self, seconds: float) -> None:
+        for _ in range(ceil(seconds / STEP)):
             with signals.held():
                 if self._places.wait(STEP):
                     return
         raise ResourceError(
-            f"{counted(self.size, 'worker')} got no place within {self._settings.placement:g} s: others "
-            "hold what the cluster has, or no node has what a worker takes",
+            f"{counted(self.size, 'worker')} got no place within {seconds:g} s: others hold what "
+            "the cluster has, or no node has what a worker takes",
             "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
         )
 
     @signals.held()
     def start(self) -> int:
-        """Start another worker, in a place that is free."""
+        """Start another worker in a free place; Ray neither starts it again nor asks it twice."""
         number = next(self._numbers)
         at = ray().util.scheduling_strategies.PlacementGroupSchedulingStrategy
-        self._actors[number] = actor(at(self._places), self._takes)
+        kind = ray().remote(WorkerActor).options(
+            num_cpus=self._takes["CPU"],
+            num_gpus=self._takes.get("GPU", 0),
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy=at(self._places),
+            runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(TRAVELS)}},
+        )  # fmt: skip
+        self._actors[number] = kind.remote(os.getcwd())
         self._stream(number, self._actors[number].start, number, self._make)
         return number
 
@@ -177,35 +170,32 @@ class Actors:
     def _stream(self, number: int, method: Any, *given: Any) -> None:
         self._streams[number] = method.options(num_returns="streaming").remote(*given)
 
-    def events(self, timeout: float) -> Iterator[Event]:
-        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
-        with signals.held():
-            happened = list(self._events(timeout))
-        yield from happened
-
-    def _events(self, timeout: float) -> Iterator[Event]:
+    @signals.held()
+    def events(self, timeout: float) -> list[Event]:
+        """Return what has happened, after so many seconds at the latest; maybe nothing."""
         waited = {stream: number for number, stream in self._streams.items()}
         if not waited:
             time.sleep(timeout)
-            return
+            return []
         ray().wait(list(waited), timeout=timeout)
         news, _ = ray().wait(list(waited), num_returns=len(waited), timeout=0)
-        for stream in news:
-            yield from self._next(waited[stream], stream)
+        return [event for stream in news if (event := self._next(waited[stream], stream))]
 
-    def _next(self, number: int, stream: Any) -> Iterator[Event]:
-        """Yield the next event that a worker has made."""
+    def _next(self, number: int, stream: Any) -> Event | None:
+        """Return the next event that a worker has made; None if it is through."""
         try:
-            yield ray().get(next(stream))
+            event: Event = ray().get(next(stream))
         except StopIteration:
             del self._streams[number]
+            return None
         except ray().exceptions.RayTaskError as error:  # something else than a worker's own code
             del self._streams[number]
             told = f"internal error in a worker: {account(error)}"
-            yield Failed(number, HarnessError(told, INSTALL))
+            return Failed(number, HarnessError(told, INSTALL))
         except ray().exceptions.RayError as error:
             self.kill(number)
-            yield Died(number, account(error))
+            return Died(number, account(error))
+        return event
 
     @signals.held()
     def kill(self, worker: int) -> None:

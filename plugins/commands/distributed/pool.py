@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
@@ -52,8 +52,8 @@ class Workers(Protocol):
     def send(self, worker: int, batch: Batch) -> None:
         """Give a worker that is free its next batch."""
 
-    def events(self, timeout: float) -> Iterator[Event]:
-        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
+    def events(self, timeout: float) -> Iterable[Event]:
+        """Tell what has happened, after so many seconds at the latest; maybe nothing."""
 
     def kill(self, worker: int) -> None:
         """Kill a worker; nothing more is heard of it."""
@@ -113,11 +113,6 @@ class Job:
         for place, visits in self.steps:
             self.left.setdefault(place, set()).update(visits)
 
-    @property
-    def over(self) -> bool:
-        """Whether all its records are here."""
-        return not any(self.left.values())
-
     def came(self, place: int, visit: Visit) -> bool:
         """Take a record in, and tell whether it was still wanted."""
         if visit not in self.left.get(place, ()):
@@ -125,10 +120,6 @@ class Job:
         self.left[place].remove(visit)
         self.deaths = 0
         return True
-
-    def batch(self) -> Batch:
-        """Return what is left of it."""
-        return Batch({place: frozenset(left) for place, left in self.left.items()}, self.alone)
 
     def apart(self) -> list[Job]:
         """Return a job for each step that has something left."""
@@ -181,7 +172,8 @@ class Pool:
             while self.queue and self.idle:
                 worker, job = self.idle.popleft(), self.queue.popleft()
                 self.busy[worker] = job
-                self.workers.send(worker, job.batch())
+                left = {place: frozenset(visits) for place, visits in job.left.items()}
+                self.workers.send(worker, Batch(left, job.alone))
             yield from self._events()
         for its in self.rows.values() if self.died else ():
             last = f", the last of them: {self.died[-1]}"
@@ -195,11 +187,9 @@ class Pool:
         """Take in what has happened, if anything has, and yield the records that came."""
         for event in self.workers.events(WAIT):
             worker = event.worker
+            if not (worker in self.starting or worker in self.idle or worker in self.busy):
+                continue  # it is gone
             match event:
-                case _ if not (
-                    worker in self.starting or worker in self.idle or worker in self.busy
-                ):
-                    continue  # it is gone
                 case Ready():
                     self._welcome(event)
                 case Came():
@@ -223,8 +213,8 @@ class Pool:
         self.stillborn = 0
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
+        said = {key: card[key] for key in ("host", "pid", "device")}
         for its in self.rows.values():
-            said = {key: card[key] for key in ("host", "pid", "device")}
             its.event("worker", number=event.worker, **said)
 
     def _came(self, event: Came) -> Iterator[Turn]:
@@ -257,7 +247,7 @@ class Pool:
 
     def _again(self, job: Job, why: str) -> Iterator[Turn]:
         """Let what is left of a job run again: as it was, or taken apart; or give it up."""
-        if job.over:
+        if not any(job.left.values()):
             return
         job.deaths += 1
         if job.deaths < TWICE:
@@ -285,10 +275,9 @@ class Pool:
 
 
 def check_identity(wanted: Identity, found: Identity, host: str) -> None:
-    """Raise an error if what a worker has assembled is not the run that the driver has.
+    """Raise an error if a worker has not assembled the run that the driver has.
 
-    `DataError` for another model or other data, `PluginError` for other code, or other settings that
-    its code came to.
+    `DataError` for another model or other data, `PluginError` for other code or settings.
     """
     if not (changes := identities(wanted, found)):
         return

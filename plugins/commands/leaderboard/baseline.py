@@ -6,7 +6,6 @@ after an edit. This module needs no torch; `build` makes the files.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from msgspec import Struct, json
 
 from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
-from edit_harness.files import dumps, replacing
+from edit_harness.files import digest, dumps, replacing
 from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
@@ -85,7 +84,7 @@ def place_of(identity: Identity) -> tuple[str, ...]:
 
 def content_hash(case: Case) -> str:
     """Return 16 hex digits that identify all that a case consists of."""
-    return hashlib.sha256(dumps(encode_case(case)).encode()).hexdigest()[:16]
+    return digest(encode_case(case))[:16]
 
 
 def line(case: Case, answers: Sequence[Answer | None]) -> Line:

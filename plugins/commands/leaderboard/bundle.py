@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import stat
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -52,11 +52,13 @@ class Finding:
     outcome: Outcome
     text: str = ""
 
-    @classmethod
-    def of(cls, number: str, name: str, remark: str) -> Finding:
-        """Return a check's remark as a finding; a plain text is a reason to reject the bundle."""
-        outcome: Outcome = "unchecked" if isinstance(remark, Unchecked) else "failed"
-        return cls(number, name, outcome, str(remark))
+
+def findings(number: str, name: str, remarks: Sequence[str]) -> list[Finding]:
+    """Return what a check came to by its remarks; a plain text is a reason to reject the bundle."""
+    return [
+        Finding(number, name, "unchecked" if isinstance(each, Unchecked) else "failed", str(each))
+        for each in remarks
+    ] or [Finding(number, name, "passed")]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Report:
     @property
     def reached(self) -> int:
         """The highest level whose checks, and all below, have passed; -1 if none."""
-        short = [*self.having("failed"), *self.having("unchecked")]
+        short = [each for each in self.findings if each.outcome != "passed"]
         return min([self.level, *(int(finding.check[0]) - 1 for finding in short)])
 
     @property
@@ -116,28 +118,21 @@ class Limits:
 LIMITS = Limits()
 
 
-def pack(members: dict[str, bytes], out: Path) -> None:
+def pack(members: Mapping[str, bytes], out: Path) -> None:
     """Write members and their checksums as an archive; the same members give the same bytes.
 
     Raises `OSError`.
     """
-    partial = out.with_name(f".{out.name}.{os.getpid()}")
-    whole = {**members, SUMS: listed({name: digest(data) for name, data in members.items()})}
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    whole = {**members, SUMS: listed(digests)}
+    with files.replacing(out) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name in sorted(whole):
             info = zipfile.ZipInfo(name, DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
-            archive.writestr(info, whole[name])
-    partial.replace(out)
+            archive.writestr(info, whole[name], zipfile.ZIP_DEFLATED, 6)
 
 
-def digest(data: bytes) -> str:
-    """Return the SHA-256 of a member, in hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def listed(digests: dict[str, str]) -> bytes:
+def listed(digests: Mapping[str, str]) -> bytes:
     """Return the file of checksums, in the one form that it may have."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
@@ -164,39 +159,23 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
 
 def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
     """Copy the members; whatever a header says of one, it becomes a plain file of so many bytes."""
-    infos = archive.infolist()
-    _check_names([info.orig_filename for info in infos])
-    digests, left = {}, limits.uncompressed
-    for info in infos:
-        with archive.open(info) as member:
-            digests[info.filename], size = _copied(member.read, into / info.filename, left)
-        left -= size
-    return digests
-
-
-def _check_names(names: list[str]) -> None:
-    """Raise `Rejected` unless every name is on the list, and none is there twice."""
+    names = [info.orig_filename for info in archive.infolist()]
     if wrong := [name for name in names if name not in NAMES]:
         raise Rejected(
             f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
             "bundle, of nothing but its files and without a folder around them"
         )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Rejected(f"two members have the name {twice}")
-
-
-def _copied(read: Callable[[int], bytes], path: Path, most: int) -> tuple[str, int]:
-    """Copy a stream to a new file; return its SHA-256 and size. Raises `Rejected` for more than ``most``."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("xb") as file:
-        while piece := read(PIECE):
-            size += len(piece)
-            if size > most:
-                raise Rejected(f"{path.name} unpacks to more than {most:,} bytes")
-            digest.update(piece)
-            file.write(piece)
-    return digest.hexdigest(), size
+    if len(names) > len(set(names)):
+        raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
+    size = 0
+    for name in names:
+        with archive.open(name) as member, (into / name).open("xb") as file:
+            while piece := member.read(PIECE):
+                size += len(piece)
+                if size > limits.uncompressed:
+                    raise Rejected(f"{name} unpacks to more than {limits.uncompressed:,} bytes")
+                file.write(piece)
+    return {name: files.sha256_of(into / name) for name in names}
 
 
 def loads(raw: bytes, limits: Limits) -> Any:

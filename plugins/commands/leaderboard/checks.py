@@ -92,8 +92,7 @@ def _made(number: str, check: Check, evidence: Evidence) -> list[Finding]:
         raise
     except Exception as error:  # a bundle may hold anything where numbers or texts should be
         remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
-    findings = [Finding.of(number, check.__name__, remark) for remark in remarks]
-    return findings or [Finding(number, check.__name__, "passed")]
+    return bundle.findings(number, check.__name__, remarks)
 
 
 def container(evidence: Evidence) -> Iterator[str]:
