@@ -58,7 +58,7 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
     id: str
     hash: str
-    """Of the case's content: see `content_hash`."""
+    """Of all that the case consists of."""
     tokens: str = ""
     """A digest of the tokens that its candidates consist of."""
     likeliest: str = ""
@@ -82,27 +82,22 @@ def place_of(identity: Identity) -> tuple[str, ...]:
     return model.digest, model.dtype, task.name, task.version, task.data
 
 
-def content_hash(case: Case) -> str:
-    """Return 16 hex digits that identify all that a case consists of."""
-    return digest(encode_case(case))[:16]
-
-
 def line(case: Case, answers: Sequence[Answer | None]) -> Line:
     """Return what is published of a case; ``answers`` are its probes', in order, or none."""
     scores = [answer for answer in answers if isinstance(answer, Scores)]
+    published: list[Any] = []
+    for answer in answers:
+        if isinstance(answer, Scores):
+            published.append([round(_sum(part) / UNIT) for part in answer.logprobs])
+        else:
+            published.append(_short(answer.text) if isinstance(answer, Text) else None)
     return Line(
         case.id,
-        content_hash(case),
+        digest(encode_case(case))[:16],
         _short([answer.tokens for answer in scores]) if scores else "",
         _short([answer.argmax for answer in scores]) if scores else "",
-        list(map(_published, answers)),
+        published,
     )
-
-
-def _published(answer: Answer | None) -> Any:
-    if isinstance(answer, Scores):
-        return [round(_sum(part) / UNIT) for part in answer.logprobs]
-    return _short(answer.text) if isinstance(answer, Text) else None
 
 
 def _sum(logprobs: Sequence[float | None]) -> float:

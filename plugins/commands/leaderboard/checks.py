@@ -69,30 +69,25 @@ def found(evidence: Evidence, level: int) -> Iterator[Finding]:
     for number, check in CHECKS.items():
         if int(number[0]) > level or (failed and (failed[0] == "0" or failed[0] != number[0])):
             return
-        findings = _made(number, check, evidence)
-        if any(finding.outcome == "failed" for finding in findings):
+        remarks: list[str] = []
+        try:
+            remarks.extend(check(evidence))
+        except Rejected as error:
+            remarks.append(str(error))
+        except RunFolderError as error:
+            remarks.append(shown(error.cause.replace(f"{evidence.folder}/", "")))
+        except CannotCheck as error:
+            remarks.append(Unchecked(str(error)))
+        except HarnessError as error:  # a plugin here cannot make sense of it, and that is no proof
+            remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
+        except MemoryError:
+            raise
+        except Exception as error:  # a bundle may hold anything where numbers or texts should be
+            remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
+        made = bundle.findings(number, check.__name__, remarks)
+        yield from made
+        if any(finding.outcome == "failed" for finding in made):
             failed = failed or number
-        yield from findings
-
-
-def _made(number: str, check: Check, evidence: Evidence) -> list[Finding]:
-    """Return what a check comes to; whatever goes wrong in it is the bundle's fault."""
-    remarks: list[str] = []
-    try:
-        remarks.extend(check(evidence))
-    except Rejected as error:
-        remarks.append(str(error))
-    except RunFolderError as error:
-        remarks.append(shown(error.cause.replace(f"{evidence.folder}/", "")))
-    except CannotCheck as error:
-        remarks.append(Unchecked(str(error)))
-    except HarnessError as error:  # a plugin here cannot make sense of it, and that is no proof
-        remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
-    except MemoryError:
-        raise
-    except Exception as error:  # a bundle may hold anything where numbers or texts should be
-        remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
-    return bundle.findings(number, check.__name__, remarks)
 
 
 def container(evidence: Evidence) -> Iterator[str]:
@@ -125,7 +120,7 @@ def documents(evidence: Evidence) -> Iterator[str]:
 def log(evidence: Evidence) -> Iterator[str]:
     """Check that rows are whole, of this run and without gaps, and that only what failed was tried again."""
     last: dict[Visit, tuple[int, Record]] = {}
-    for number, record in evidence.standing:
+    for number, record in evidence.standing.items():
         if record.visit in last:
             first, earlier = last[record.visit]
             retried = record.attempt == earlier.attempt + 1 and earlier.status != OK
@@ -151,7 +146,7 @@ def cases(evidence: Evidence) -> Iterator[str]:
         yield f"case {shown(Counter(ids).most_common(1)[0][0])!r} is there twice"
     if cases_digest(evidence.cases) != evidence.identity.task.data:
         yield "the cases are not those of the task's data: their digest is another one, or some are left out"
-    own = {case.id: baseline.content_hash(case) for case in evidence.cases}
+    own = {case.id: baseline.line(case, ()).hash for case in evidence.cases}
     published = {name: line.hash for name, line in evidence.baseline.lines.items()}
     if odd := [name for name in published | own if own.get(name) != published.get(name)]:
         yield f"{len(odd)} cases are missing, or not as published, such as {shown(odd[0])!r}"
@@ -217,8 +212,14 @@ def differing(claimed: Any, computed: Any) -> Iterator[str]:
     for place in sorted({*one, *two}):
         if place not in one or place not in two:
             yield f"{shown(place)} is {'missing' if place in two else 'none of the results'}"
-        elif not _same(one[place], two[place]):
-            yield f"{shown(place)} is {shown(one[place])}, not {shown(two[place])}"
+            continue
+        said, found = one[place], two[place]
+        if type(said) in (int, float) and type(found) in (int, float):
+            same = math.isclose(said, found, rel_tol=CLOSE, abs_tol=CLOSE)
+        else:
+            same = type(said) is type(found) and said == found
+        if not same:
+            yield f"{shown(place)} is {shown(said)}, not {shown(found)}"
 
 
 def _leaves(value: Any, at: str = "") -> dict[str, Any]:
@@ -230,12 +231,6 @@ def _leaves(value: Any, at: str = "") -> dict[str, Any]:
     for name, each in items:
         found |= _leaves(each, f"{at}.{name}" if at else str(name))
     return found
-
-
-def _same(claimed: Any, computed: Any) -> bool:
-    if type(claimed) in (int, float) and type(computed) in (int, float):
-        return math.isclose(claimed, computed, rel_tol=CLOSE, abs_tol=CLOSE)
-    return type(claimed) is type(computed) and bool(claimed == computed)
 
 
 def before(evidence: Evidence) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Evidence:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Its cases."""
+        """Its cases, in their order."""
         return list(self.files.cases())
 
     @cached_property
@@ -109,39 +109,35 @@ class Evidence:
         return self.by_id.get(record.case)
 
     @cached_property
-    def rows(self) -> list[Record | tuple[int, int]]:
-        """All its rows: records, and the spans of withdrawals. Raises `Rejected` for what is no row."""
-        found: list[Record | tuple[int, int]] = []
+    def standing(self) -> dict[int, Record]:
+        """The records that no later row withdraws, by the numbers of their rows.
+
+        Raises `Rejected` for what is no row.
+        """
+        found: dict[int, Record] = {}
         end, mark = log.End(), fingerprint(self.identity)[: log.MARK]
+        number = 0
         try:
-            for line in log.scan(self.files.samples, mark, end):
+            for number, line in enumerate(log.scan(self.files.samples, mark, end)):
                 data = bundle.loads(line.data, self.limits)
                 if "withdraws" in data:
-                    found.append(convert(data["withdraws"], tuple[int, int]))
+                    first, last = convert(data["withdraws"], tuple[int, int])
+                    for gone in range(max(first, 0), min(last + 1, number)):
+                        found.pop(gone, None)
                 else:
-                    found.append(Record.read(line.data, strict=True))
+                    found[number] = Record.read(line.data, strict=True)
         except (Rejected, KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())
-            raise Rejected(f"samples.jsonl: row {len(found)} is none: {shown(why)}") from None
+            raise Rejected(f"samples.jsonl: row {number} is none: {shown(why)}") from None
         if end.torn:
             raise Rejected("samples.jsonl: the last row was changed or cut off")
         return found
 
     @cached_property
-    def standing(self) -> list[tuple[int, Record]]:
-        """The records that were not withdrawn, each with the number of its row."""
-        gone: set[int] = set()
-        for number, row in enumerate(self.rows):
-            if isinstance(row, tuple):
-                gone.update(range(max(row[0], 0), min(row[1] + 1, number)))
-        rows = [(n, row) for n, row in enumerate(self.rows) if isinstance(row, Record)]
-        return [(number, row) for number, row in rows if number not in gone]
-
-    @cached_property
     def everything(self) -> list[Record]:
         """The records that count, the last of each visit, in the order of the plan."""
         order = {visit: number for number, visit in enumerate(self.visits)}
-        last = {record.visit: record for _, record in self.standing}
+        last = {record.visit: record for record in self.standing.values()}
         return sorted(last.values(), key=lambda record: order.get(record.visit, len(order)))
 
     @cached_property

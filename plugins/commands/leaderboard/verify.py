@@ -33,16 +33,19 @@ def verify(
             "--level 4 draws cases by a beacon",
             "--beacon TEXT: what nobody knew before the submission, such as a public random number",
         )
-    for bundle in bundles:
-        if not Path(bundle).exists():
-            raise UsageError(f"there is no bundle {bundle}", "name a .zip")
+    if missing := [bundle for bundle in bundles if not Path(bundle).exists()]:
+        raise UsageError(f"there is no bundle {missing[0]}", "name a .zip")
     known = existing(baseline)
     reports = []
     for bundle in bundles:
-        reports.append(_checked(Path(bundle), level, known, Draw(**draw)))
-        if not as_json:
-            for line in _lines(reports[-1]):
-                out.print(one_line(line), soft_wrap=True)
+        with tempfile.TemporaryDirectory(prefix="edit-harness-") as name:
+            found = sandbox.inspect(Path(bundle), min(level, HIGHEST), Path(name), known)
+            report = replace(found, level=level)
+            if level > HIGHEST and not report.having("failed"):
+                report = sandbox.replay(report, Path(name), known, Draw(**draw))
+        reports.append(report)
+        for line in () if as_json else _lines(report):
+            out.print(one_line(line), soft_wrap=True)
     if as_json:
         out.out(json.dumps([report.as_dict() for report in reports], indent=1))
     return GOOD if all(report.good for report in reports) else REJECTED
@@ -54,16 +57,6 @@ def existing(names: Sequence[str]) -> list[Path]:
     for path in paths:
         header_of(path)
     return paths
-
-
-def _checked(bundle: Path, level: int, known: Sequence[Path], draw: Draw) -> Report:
-    """Return the report on one bundle; whatever it holds, none of it is raised."""
-    with tempfile.TemporaryDirectory(prefix="edit-harness-") as name:
-        report = sandbox.inspect(bundle, min(level, HIGHEST), Path(name), known)
-        report = replace(report, level=level)
-        if level > HIGHEST and not report.having("failed"):
-            report = sandbox.replay(report, Path(name), known, draw)
-        return report
 
 
 def _lines(report: Report) -> Iterator[str]:
