@@ -85,10 +85,7 @@ def check_place(target: Path, builder: Builder) -> None:
 
 @contextmanager
 def in_place(target: Path) -> Iterator[Path]:
-    """Give a path to write to, and move what was written to ``target`` when all is written.
-
-    Nothing is left of what was not finished.
-    """
+    """Give a path to write to, and move it to ``target`` when all is written; else nothing is left."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         partial = Path(folder) / target.name

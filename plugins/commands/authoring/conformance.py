@@ -47,10 +47,7 @@ GIVEN = {"judge": "replies", "builder": "material"}
 
 
 def classes(name: str, limit: int, width: int) -> dict[str, type]:
-    """Return the classes by what they are of, in the order in which they run.
-
-    ``limit`` is how many cases a run has, 0 for no run, and ``width`` the characters of its table's lines.
-    """
+    """Return the classes by what they are of, in the order in which they run; ``limit`` 0 is no run."""
     plugins = Plugins.installed()
     package = next(known for known in plugins.packages if known.name == name)
     made = dict(_of_package(package, plugins))
@@ -124,10 +121,7 @@ def checked_suite(tests: type) -> type:
 
 
 def default(plugins: Plugins, component: Component) -> dict[str, Any]:
-    """Return what the suite of a kind tries if the component is made without settings.
-
-    Calls `pytest.xfail` with the reason if it cannot be tried so.
-    """
+    """Return what the suite of a kind tries of a component without settings, or call `pytest.xfail`."""
     kind, name = component.kind, component.qualified
     if given := GIVEN.get(kind):
         pytest.xfail(

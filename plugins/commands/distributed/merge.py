@@ -69,8 +69,7 @@ def merge(
 ) -> Results:
     """Join the shards of a run, by their folders, to the run that one process would have made.
 
-    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run,
-    and for a folder that has rows already.
+    Raises `HarnessError`, before it writes, unless they are the whole of one run.
     """
     plugins = plugins or Plugins.installed()
     parts = [_read(plugins, str(name)) for name in shards]

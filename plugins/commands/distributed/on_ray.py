@@ -115,10 +115,7 @@ class WorkerActor:
 
 
 class Actors:
-    """`Workers` that are Ray's actors; they hold Ray and their places until they are closed.
-
-    ``make`` makes what works in an actor's process, of the worker's number.
-    """
+    """`Workers` that are Ray's actors; ``make`` makes what works in the process of a worker's number."""
 
     def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
         self._numbers = count()
@@ -225,10 +222,7 @@ def account(error: Any) -> str:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Be Ray's driver for a while, with a Ray of this machine's own or in a cluster that runs.
-
-    A connection that this process has already is taken as it is. Raises `ResourceError`.
-    """
+    """Be Ray's driver for a while, as this process is already, or anew. Raises `ResourceError`."""
     module = ray()
     if module.is_initialized():
         yield

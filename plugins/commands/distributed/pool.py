@@ -76,11 +76,7 @@ class WorkerExecutor(Executor):
         return {**options, "device": "cpu", "device_map": None}
 
     def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return what makes the records of runs, whose workers load the model in this way.
-
-        It raises what a run in one process raises; `PluginError` and `DataError` if a worker has not
-        what the driver has; `ResourceError` if workers do not start, or die of several cases.
-        """
+        """Return what makes the records of runs, whose workers load the model in this way."""
 
         def turns(rows: Mapping[Evaluation, RunRows], care: FailurePolicy) -> Generator[Turn]:
             yield from record_unusable(rows)
@@ -128,10 +124,7 @@ class Job:
 
 
 def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
-    """Return what is not done of a plan that all evaluations share, in chunks of so many cases.
-
-    They are the chunks of one process, so that the same texts share a forward pass wherever they are run.
-    """
+    """Return what is not done of a plan that all evaluations share, in the chunks of one process."""
     found: list[list[tuple[int, frozenset[Visit]]]] = []
     for groups in zip(*(plan.grouped(each.steps, size) for each in done), strict=True):
         if groups[0][0].fresh or not found:
@@ -275,10 +268,7 @@ class Pool:
 
 
 def check_identity(wanted: Identity, found: Identity, host: str) -> None:
-    """Raise an error if a worker has not assembled the run that the driver has.
-
-    `DataError` for another model or other data, `PluginError` for other code or settings.
-    """
+    """Raise `DataError` or `PluginError` if a worker has not assembled the run that the driver has."""
     if not (changes := identities(wanted, found)):
         return
     part, _, name = changes[0].field.partition(".")

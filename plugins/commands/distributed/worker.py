@@ -66,10 +66,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Came:
-    """A worker sends verified records of its batch, in order, with what there is to tell of the runs.
-
-    Each has the place of its evaluation first; an event has a kind and details.
-    """
+    """A worker sends verified records of its batch, and what to tell; each by its evaluation's place."""
 
     worker: int
     records: Sequence[tuple[int, Record]]

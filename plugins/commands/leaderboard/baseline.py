@@ -112,8 +112,7 @@ def _short(data: Any) -> str:
 def disagreement(baseline: Baseline, answered: Answered) -> str:
     """Say how answers before the edits cannot be the same model's; empty if they can.
 
-    Few values may be beyond the tolerance, and the rest may not drift. Cases that are not in the baseline
-    count not.
+    Few values may be beyond the tolerance, and the rest may not drift.
     """
     found: list[tuple[float, str]] = []
     for case, answers in answered:
@@ -194,9 +193,6 @@ def find(paths: Iterable[Path], place: tuple[str, ...]) -> Baseline | None:
 
 
 def mismatch(source: ModelSource, identity: Identity, answered: Answered) -> str:
-    """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
-
-    So too if it brings none for this task. ``identity`` is the run's, of its fingerprint.
-    """
+    """Say how answers before the edits differ from the baseline that the model brings, if it brings one."""
     known = find(shipped(source), place_of(identity))
     return disagreement(known, answered) if known else ""

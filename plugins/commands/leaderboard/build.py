@@ -38,8 +38,7 @@ from .site import Entry
 def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: str | None) -> int:
     """Check the bundles, write the site, and return the exit code: 6 if a bundle was left out.
 
-    ``reports`` is a folder with what ``verify --level 4 --json`` printed, the badges of bundles that
-    were replayed. Raises `UsageError`, and `DataError` for a report that is none.
+    ``reports`` is a folder with what ``verify --level 4 --json`` printed. Raises `HarnessError`.
     """
     bundles = _found(folder)
     known = verify.existing(baseline)
@@ -120,11 +119,7 @@ def _entry(evidence: Evidence, badge: str) -> Entry:
 
 
 def _vouched(evidence: Evidence) -> Manifest:
-    """Return a manifest in which names are those of the run, and words of its submitter are left out.
-
-    The editor has the name that the fingerprint covers, the model that under which its weights are
-    published.
-    """
+    """Return a manifest with names that the fingerprint or the baseline vouches for, and no others."""
     said, editor = evidence.manifest, evidence.identity.editor
     variant = ""
     with suppress(Exception):  # an editor is made of numbers that a stranger chose, or is not here
@@ -143,7 +138,7 @@ def _vouched(evidence: Evidence) -> Manifest:
 def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
     """Return the entries, those that claim the same run marked, and lines that say so.
 
-    None takes the place of another: which is right shows in a replay, and nobody knows whose was first.
+    None takes another's place: nobody knows whose was first, and a replay shows which is right.
     """
     claims: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -159,10 +154,7 @@ def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
 
 
 def claim(identity: Identity) -> str:
-    """Return a digest of what a run says that it is, but for digests that are its submitter's word alone.
-
-    Of several with one claim, at most one set of answers is right but for what machines differ by.
-    """
+    """Return a digest of what a run says that it is, without what is its submitter's word alone."""
     said = as_json(identity)
     for part in (said["editor"], said["judge"] or {}, *said.get("controls", ())):
         part |= {"version": "", "provenance": {}}

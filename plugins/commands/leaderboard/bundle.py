@@ -119,10 +119,7 @@ LIMITS = Limits()
 
 
 def pack(members: Mapping[str, bytes], out: Path) -> None:
-    """Write members and their checksums as an archive; the same members give the same bytes.
-
-    Raises `OSError`.
-    """
+    """Write members and their checksums; the same give the same bytes. Raises `OSError`."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
     whole = {**members, SUMS: listed(digests)}
     with files.replacing(out) as partial, zipfile.ZipFile(partial, "w") as archive:
@@ -138,10 +135,7 @@ def listed(digests: Mapping[str, str]) -> bytes:
 
 
 def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
-    """Copy the members of a bundle into a folder, and return their SHA-256 by name.
-
-    Raises `Rejected` for anything that is no bundle, before more than the limits are read or written.
-    """
+    """Copy the members into a folder, within limits; return their SHA-256 by name. Raises `Rejected`."""
     try:
         status = bundle.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -179,10 +173,7 @@ def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[
 
 
 def loads(raw: bytes, limits: Limits) -> Any:
-    """Return a JSON value. Raises `Rejected` for what parsers read in two ways, and for no finite number.
-
-    It has to be ASCII, so that half of a surrogate pair is there as an escape only.
-    """
+    """Return a JSON value. Raises `Rejected` for what is not ASCII, or what parsers read in two ways."""
     try:
         value = files.strict(raw.decode("ascii"))
         _check(value, limits.depth)

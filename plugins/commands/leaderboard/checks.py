@@ -62,8 +62,7 @@ FORMS: Mapping[type[Query], Any] = {
 def found(evidence: Evidence, level: int) -> Iterator[Finding]:
     """Make the checks up to a level, and yield what each comes to.
 
-    A level is begun when those below found no reason to reject. Of level 0 the first failure ends all, as
-    nothing can be read then; of others all checks are made, since each tells something of its own.
+    The first failure ends level 0, as nothing can be read then; of others all checks are made.
     """
     failed = ""
     for number, check in CHECKS.items():

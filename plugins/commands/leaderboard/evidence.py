@@ -100,20 +100,14 @@ class Evidence:
         return {case.id: case for case in self.cases}
 
     def case(self, record: Record) -> Case | None:
-        """Return what a record answers, if there is such a case; for a control, a stand-in.
-
-        No bundle has a control's question: its answer is the scores of one text, or marks.
-        """
+        """Return what a record answers, if there is such a case; a stand-in for a control's."""
         if controls.is_control(record.case):
             return controls.case("", Choose("", ("",)))
         return self.by_id.get(record.case)
 
     @cached_property
     def standing(self) -> dict[int, Record]:
-        """The records that no later row withdraws, by the numbers of their rows.
-
-        Raises `Rejected` for what is no row.
-        """
+        """The records that no later row withdraws, by their rows' numbers. Raises `Rejected`."""
         found: dict[int, Record] = {}
         end, mark = log.End(), fingerprint(self.identity)[: log.MARK]
         number = 0

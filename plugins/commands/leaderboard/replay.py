@@ -158,10 +158,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
 
 
 def drawn(beacon: str, digest: str, ids: Sequence[str], number: int) -> list[str]:
-    """Return so many ids, which nobody could choose who did not know both beacon and bundle.
-
-    ``digest`` is of the bundle's SHA256SUMS. The order of ids does not matter.
-    """
+    """Return so many ids, which nobody could choose who did not know both beacon and bundle."""
     seed = hmac.new(beacon.encode(), digest.encode(), hashlib.sha256).digest()
     return sorted(ids, key=lambda i: (hmac.digest(seed, i.encode(), "sha256"), i))[:number]
 
@@ -186,10 +183,7 @@ def thinned(steps: Sequence[Step], wanted: Collection[str | Visit], mode: str) -
 
 
 def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = True) -> float:
-    """Return how far two answers are apart, in nats; infinity for another text, token or verdict.
-
-    Verdicts count if they were ``judged`` here; what they cost and how they are worded is no matter.
-    """
+    """Return how far two answers are apart, in nats; infinity for another text, token or verdict."""
     if isinstance(claimed, Text) and isinstance(again, Text):
         verdicts = [
             verdict and (verdict.status, verdict.score, verdict.reverted, verdict.ratings)
@@ -208,10 +202,7 @@ def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = Tru
 
 
 def made_editor(evidence: Evidence, model: Model) -> Named:
-    """Return the editor as it was in the run.
-
-    Raises `CannotCheck`, and `Rejected` if it is bundled here in the run's version and has other fields.
-    """
+    """Return the editor as it was in the run. Raises `CannotCheck`, and `Rejected` for other fields."""
     said = evidence.identity.editor
     found = _component(evidence, "editor", said)
     if found.origin != said.version:

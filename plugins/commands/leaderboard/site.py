@@ -65,12 +65,9 @@ class Entry:
 def write(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], out: Path, title: str
 ) -> list[tuple[str, str]]:
-    """Write the site. ``rejected`` has the name of each bundle that did not pass, and why.
+    """Write the site; return the entries that cannot be shown, and why. What was there stays if it fails.
 
-    Returns the same of entries that cannot be shown, whatever a stranger put there; the site has the others.
-
-    Raises `UsageError` if there is a folder of other files, and `ResourceError` if the disk does
-    not take the site; what was there stays as it was.
+    Raises `UsageError` for a folder of other files, `ResourceError` if the disk does not take it.
     """
     out = out.resolve()
     _check_ours(out)

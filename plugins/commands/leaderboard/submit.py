@@ -37,10 +37,7 @@ KEYS = re.compile(
 def submit(
     plugins: Plugins, run: str, out: str | None, baseline: Sequence[str], **said: str
 ) -> int:
-    """Make the bundle, say what is in it, check it, and return the exit code. Raises `HarnessError`.
-
-    ``said`` is what the submitter says: contact, licence, source, tuned_on.
-    """
+    """Make the bundle with what the submitter says, check it, and return the exit code."""
     for name in ("contact", "licence", "tuned_on"):
         if not said[name].strip():
             flag = name.replace("_", "-")
@@ -102,10 +99,7 @@ def check(run: Results) -> None:
 
 
 def members(run: Results, said: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files of a run's bundle, but for their checksums; its numbers are computed anew.
-
-    Home folders are left out of the manifest where nothing depends on them.
-    """
+    """Return the files of a run's bundle, but for their checksums; its numbers are computed anew."""
     folder = run.folder.path
     samples, cases = ((folder / name).read_bytes() for name in ("samples.jsonl", "cases.jsonl"))
     own = as_json(run.manifest) | {"cases_sha256": bundle.digest(cases)}

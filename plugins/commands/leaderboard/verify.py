@@ -24,10 +24,7 @@ GOOD, REJECTED = 0, 6
 def verify(
     bundles: Sequence[str], level: int, baseline: Sequence[str], as_json: bool, **draw: Any
 ) -> int:
-    """Check every bundle, print the reports, and return the exit code. Raises `UsageError`.
-
-    ``draw`` is how cases are drawn, and run again: see `Draw`.
-    """
+    """Check every bundle, print the reports, and return the exit code. ``draw`` is of `Draw`."""
     if level > HIGHEST and not draw["beacon"]:
         raise UsageError(
             "--level 4 draws cases by a beacon",

@@ -118,10 +118,7 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
         return [cell for cell in self.cells if cell.model in self.models]
 
     def edited(self, leg: Leg, model: str) -> dict[str, Method]:
-        """Return the editors of a leg that the table has numbers of on a model.
-
-        Where it has but numbers from before any edit, that is the first editor of the leg.
-        """
+        """Return the editors of a leg that the table has numbers of on a model; the first if it has none."""
         there = {cell.editor for cell in self.cells if cell.model == model}
         named = leg.editors or tuple(self.editors)
         found = {label: self.editors[label] for label in named if label in there}
@@ -129,10 +126,7 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
 
 
 def read(plugins: Plugins, name: str) -> Contents:
-    """Return what the pack of a name says.
-
-    Raises `PluginError` for a pack that is not installed, or says something that it cannot mean.
-    """
+    """Return what the pack of a name says. Raises `PluginError` for one that is not there or not right."""
     component = plugins.find("pack", name)
     file = cast(type[Pack], component.load()).file
     try:

@@ -55,10 +55,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
 
 
 def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
-    """Return where each model of the table is that is asked for, by what the table calls it.
-
-    Raises `UsageError` for a model that is not of the table.
-    """
+    """Return where each model that is asked for is, by what the table calls it. Raises `UsageError`."""
     names = {label: wanted.name for label, wanted in contents.models.items()}
     found: dict[str, str] = {}
     for given in flags.model or names:

@@ -46,10 +46,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Compared:
-    """A printed number and ours, in the unit that was printed; or two that were printed in an order.
-
-    Of two, ``cell`` was printed above ``below``, and within means that the order is kept.
-    """
+    """A printed number and ours, in its unit; or two, of which ``cell`` was printed above ``below``."""
 
     cell: Expected
     ours: Estimate | None
@@ -64,10 +61,7 @@ class Compared:
 
 
 class Reproduction:
-    """A pack, and the runs that were made for it, by model and editor as its table calls them.
-
-    ``limit`` is how many cases were run of a table that is of more.
-    """
+    """A pack, and its runs by model and editor as its table calls them, maybe with a limit of cases."""
 
     def __init__(
         self,
@@ -170,10 +164,7 @@ def tolerance(ours: Estimate, cell: Expected, level: float) -> float:
 
 
 def coarsest(others: Sequence[float], rounding: float) -> float:
-    """Return the greatest tolerance that says something, where a column has these printed numbers.
-
-    A quarter of their spread, and twice the rounding where they are all alike.
-    """
+    """Return the greatest tolerance that says something of a column: a quarter of its printed spread."""
     return max((max(others) - min(others)) / TELLING, 2 * rounding)
 
 
@@ -199,10 +190,7 @@ def of_figure(ours: Estimate, cell: Expected) -> Ruling:
 
 
 def apart(one: float, other: float, n: int, level: float) -> bool:
-    """Tell whether two printed shares of n cases differ by more than chance, as of independent samples.
-
-    By Agresti and Caffo: a right and a wrong case more on each side.
-    """
+    """Tell whether printed shares of n cases differ by more than chance, after Agresti and Caffo (2000)."""
     if not n:
         return False
     shares = [(n * share + 1) / (n + 2) for share in (one, other)]

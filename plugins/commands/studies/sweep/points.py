@@ -73,10 +73,9 @@ def check_fields(editor: Component, names: Sequence[str]) -> None:
 
 
 def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
-    """Return the axes of a grid for a model of ``depth`` layers.
+    """Return the axes of a grid for a model of ``depth`` layers. Raises `UsageError`.
 
-    Commas part values, semicolons those that are lists themselves; a value that comes twice counts
-    once. Raises `UsageError` for one that the field cannot have.
+    Commas part values, semicolons those that are lists themselves.
     """
     factory = editor.load()
     hints = settings.field_types(factory)
@@ -205,10 +204,7 @@ class SweepResults:
         ]
 
     def maps(self) -> list[HeatMap]:
-        """Return a map for each measure; empty for a grid of more than two fields.
-
-        The first field runs along the columns, the second along the rows.
-        """
+        """Return a map for each measure, the first field across; empty for more than two fields."""
         if len(self.axes) > 2:
             return []
         across, *rest = self.axes
@@ -232,10 +228,7 @@ class SweepResults:
         return made
 
     def table(self, title: str) -> Grid:
-        """Return the points with their numbers and intervals; the score is first.
-
-        Along one field they stand in its order, else by score, no more than `SHOWN`.
-        """
+        """Return the points of one field in its order; of more the `SHOWN` best. The score is first."""
         points = self.points if len(self.axes) == 1 else self.ranked[:SHOWN]
         score = _line("mean" if self.averaged else HARMONIC, self.measures.get(self.score))
         lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
@@ -268,10 +261,9 @@ class SweepResults:
 
 
 def mapped(asked: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
-    """Return the measures that are mapped, of those that the runs have.
+    """Return the measures to map: what is asked for, `USUAL`, or what a run's table has.
 
-    If nothing is asked for, these are `USUAL`, or what the table of a run shows where there is none of
-    them. Raises `UsageError` for one that the runs have not, and if none tells which point is best.
+    Raises `UsageError` for one that the runs have not, and if none tells which point is best.
     """
     there = f"it has: {', '.join(known)}"
     for name in asked:

@@ -203,10 +203,7 @@ def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
 
 
 def last(benchmark: Benchmark, count: int) -> list[Case]:
-    """Return the last cases that can be used, to choose fields by: a limit takes the first.
-
-    Raises `UsageError` if they are more than half of all, so that too few are left to test.
-    """
+    """Return the last usable cases, to choose fields by. Raises `UsageError` for more than half of all."""
     usable = [case for case in benchmark.cases if not case.problem]
     if len(usable) < 2 * count:
         raise UsageError(

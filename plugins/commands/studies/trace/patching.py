@@ -109,11 +109,9 @@ class Site:
 
 
 def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
-    """Return all sites of some kinds, layer by layer.
+    """Return all sites of some kinds, layer by layer; windows are cut where the model ends.
 
-    A window reaches from half its width below a layer to just below half its width above, and is
-    cut where the model ends. Raises `UsageError` for a window wider than the model, `PluginError`
-    for a state that the model has not.
+    Raises `UsageError` for one wider than the model, `PluginError` for a state that it has not.
     """
     architecture = model.architecture
     if window > architecture.layers:
@@ -144,10 +142,7 @@ def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
 
 @torch.no_grad()
 def spread(model: Model) -> float:
-    """Return the standard deviation of all components of all embeddings of the vocabulary.
-
-    It is that of what the embedding module puts out, so that noise has the scale it is added at.
-    """
+    """Return the standard deviation of what the embedding module puts out, over the vocabulary."""
     module: Any = model.module
     embedding = module.get_input_embeddings()
     size = model.architecture.config.vocab_size
@@ -170,10 +165,7 @@ def noise(fact: Fact, method: Method, width: int) -> Tensor:
 
 
 def trace(model: Model, facts: Sequence[Fact], method: Method) -> Iterator[Traced]:
-    """Yield what was traced of each fact, in order.
-
-    Raises what `sites` raises, and `torch.OutOfMemoryError` where a single text is too much.
-    """
+    """Yield what was traced of each fact. Raises what `sites` raises, and `torch.OutOfMemoryError`."""
     places = sites(model, method.kinds, method.window)
     scale = method.noise * spread(model)
     groups: list[list[Fact]] = [[]]
@@ -217,10 +209,7 @@ class _Group:
 
     @torch.no_grad()
     def traced(self, sites: Sequence[Site]) -> Iterator[Traced]:
-        """Yield the facts' probabilities: clean, noised, and with the states of each site put back.
-
-        What stands before the subject is as in the clean run, and brings nothing back.
-        """
+        """Yield the facts' probabilities: clean, noised, and with the states of each site put back."""
         every = list(enumerate(self.facts))
         names = {name for site in sites for name in site.modules}
         texts = [_Row(i, fact, i) for i, fact in every]

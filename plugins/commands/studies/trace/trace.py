@@ -100,10 +100,7 @@ def checked(flags: TraceFlags) -> Request | None:
 
 
 def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
-    """Return the first facts of a task whose true object the model answers first, each once.
-
-    They are asked in order until there are ``limit`` of them. Raises `DataError` if there is none.
-    """
+    """Return the first facts of a task whose true object the model answers first. Raises `DataError`."""
     true = [Request(r.prompt, r.subject, r.target_true) for r in requests if r.target_true]
     waiting = list({(r.prompt, r.subject): r for r in true}.values())
     facts: list[Fact] = []
