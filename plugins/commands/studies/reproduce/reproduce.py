@@ -48,8 +48,16 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
     check_writable(Path(flags.output_path))
     codes = [running.DONE]
-    runs = _runs(plugins, contents, where, flags, codes)
-    if any(runs.values()):
+    runs: dict[tuple[str, str], list[Results]] = {}
+    for label, name in where.items():
+        for leg in contents.legs:
+            methods = contents.edited(leg, label)
+            with console.tolerated(codes, len(where) > 1 or len(contents.legs) > 1):
+                for editor, run in _made(plugins, leg, methods, name, flags, codes):
+                    runs.setdefault((label, editor), []).append(run)
+    if any(not run.sound for own in runs.values() for run in own):
+        codes.append(running.SOME_FAILED)
+    if runs:
         codes.append(_report(Reproduction(contents, runs, flags.limit), flags))
     return max(codes)
 
@@ -68,30 +76,6 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
                 f"-m '{next(iter(names))}=FOLDER'",
             )
         found[label] = name if copied else names[label]
-    return found
-
-
-Runs = dict[tuple[str, str], list[Results]]
-
-
-def _runs(
-    plugins: Plugins,
-    contents: Contents,
-    where: Mapping[str, str],
-    flags: ReproduceFlags,
-    codes: list[int],
-) -> Runs:
-    """Return the runs by model and editor as the table calls them; what failed is said, and noted."""
-    several = len(where) > 1 or len(contents.legs) > 1
-    found: Runs = {}
-    for label, name in where.items():
-        for leg in contents.legs:
-            methods = contents.edited(leg, label)
-            with console.tolerated(codes, several):
-                for editor, run in _made(plugins, leg, methods, name, flags, codes):
-                    found.setdefault((label, editor), []).append(run)
-    if any(not run.sound for runs in found.values() for run in runs):
-        codes.append(running.SOME_FAILED)
     return found
 
 
@@ -115,18 +99,17 @@ def _made(
                 "its author has to put them in runs of their own: runs, editors",
             )
         labels[editor.name] = label
-        runs.append(
-            RunSpec(
-                editor=editor.qualified,
-                editor_args=_texts(method.args),
-                task=plugins.find("task", leg.task).qualified,
-                task_args=_texts(leg.args),
-                model=ref,
-                metrics=leg.metrics,
-                judge=leg.judge,
-                seed=flags.seed,
-            )
+        spec = RunSpec(
+            editor=editor.qualified,
+            editor_args=_texts(method.args),
+            task=plugins.find("task", leg.task).qualified,
+            task_args=_texts(leg.args),
+            model=ref,
+            metrics=leg.metrics,
+            judge=leg.judge,
+            seed=flags.seed,
         )
+        runs.append(spec)
     todo = running.Todo(
         runs,
         Selection(limit=min((n for n in (leg.limit, flags.limit) if n), default=None)),
@@ -177,34 +160,29 @@ def table(contents: Contents, model: str, found: Sequence[Compared]) -> Grid:
     title = f"{contents.table.name}, {model}"
     split = contents.table.split
     heads = [{"task": "Task"}.get(split, "Edited"), "Column"] if split else ["Column"]
+
+    def place(cell: Expected) -> tuple[str, ...]:
+        row = contents.table.tasks.get(cell.row, named(cell.row))
+        return (row, cell.column) if split else (cell.column,)
+
     if contents.compares != "orderings":
-        intervals = contents.compares == "values"
-        rows = [
-            ([each.cell.editor, *_place(contents, each.cell)], _cells(each, intervals))
-            for each in found
-        ]
+        rows = [([e.cell.editor, *place(e.cell)], _cells(e, contents.compares)) for e in found]
         return Grid(title, ["Editor", *heads], ["printed", "ours", "n", ""], rows)
     counts: dict[tuple[str, ...], Counter[str]] = {}
     for each in found:
-        counts.setdefault(_place(contents, each.cell), Counter())[each.verdict] += 1
+        counts.setdefault(place(each.cell), Counter())[each.verdict] += 1
     orders = [(names, [Cell(str(own[v])) for v in ORDERS]) for names, own in counts.items()]
     return Grid(f"{title}: which editor is above which", heads, list(ORDERS.values()), orders)
 
 
-def _place(contents: Contents, cell: Expected) -> tuple[str, ...]:
-    row = contents.table.tasks.get(cell.row, named(cell.row))
-    return (row, cell.column) if contents.table.split else (cell.column,)
-
-
-def _cells(each: Compared, intervals: bool) -> list[Cell]:
+def _cells(each: Compared, compares: str) -> list[Cell]:
     """Return what was printed, ours, how many cases that is of, and the verdict."""
-    cell, ours = each.cell, each.ours
+    cell, ours, short = each.cell, each.ours, Cell(SHORT[each.verdict])
     printed = Cell(_printed(cell), _ends(cell.low, cell.high, cell.places))
-    verdict = Cell(SHORT[each.verdict])
     if ours is None:
-        return [printed, Cell("–"), Cell(""), verdict]
-    ends = _ends(ours.low, ours.high, cell.places) if intervals else ""
-    return [printed, Cell(_number(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), verdict]
+        return [printed, Cell("–"), Cell(""), short]
+    ends = _ends(ours.low, ours.high, cell.places) if compares == "values" else ""
+    return [printed, Cell(_number(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), short]
 
 
 def _printed(cell: Expected) -> str:
@@ -246,8 +224,9 @@ def _how(each: Compared) -> str:
     cell = each.cell
     row = f", {named(cell.row)}" if cell.row else ""
     place = f"{cell.editor} on {cell.model}{row}, {cell.column}"
-    values = (ours.value if ours else None for ours in (each.ours, each.below_ours))
-    ours, below = (_number(value, cell.places) for value in values)
+    ours, below = (
+        _number(e.value if e else None, cell.places) for e in (each.ours, each.below_ours)
+    )
     if each.below:
         over = f"{place}: printed above {each.below.editor}"
         return (
