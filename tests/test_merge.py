@@ -208,10 +208,14 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
 def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path):
     names = originals[1]
     halves = made(tmp_path / "halves", Share(2, 2)).folder.path
-    with pytest.raises(RunFolderError, match="shared twice: shard 1 of 3, and shard 2 of 2"):
+    with pytest.raises(
+        RunFolderError, match="otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"
+    ):
         joined([names[0], halves], tmp_path)
     fewer = made(tmp_path / "fewer", Share(2, SHARDS), limit=8).folder.path
-    with pytest.raises(RunFolderError, match=r"are of other cases, 10 and 8 in all\n.*--limit"):
+    with pytest.raises(
+        RunFolderError, match=r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"
+    ):
         joined([names[0], fewer, names[2]], tmp_path)
 
 

@@ -92,7 +92,7 @@ def merge(
         for table, number in rows:
             write(table[number])
         folder.notes += _environments(parts)
-        numbers = [{"number": _share(p).number, "folder": p.folder.path.name} for p in parts]
+        numbers = [{"number": _place(p).number, "folder": p.folder.path.name} for p in parts]
         folder.event("merge", shards=numbers)
     run = Results.read(folder, parts[0].metrics)
     folder.write_results(run.results())
@@ -106,10 +106,6 @@ def _read(plugins: Plugins, name: str) -> Results:
     if run.shard is None:
         raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
     return run
-
-
-def _share(part: Results) -> Share:
-    return cast(Share, part.shard)
 
 
 def _place(part: Results) -> ShardInfo:
@@ -128,18 +124,14 @@ def _check_together(one: Results, two: Results) -> None:
             f"{paths} are of different runs: {change.field} is {values}{rest}",
             f"edit-harness diff {one.folder.path} {two.folder.path} says all of it",
         )
-    of = _share(one).of
-    if of != _share(two).of:
+    if (
+        len({(_place(p).of, _place(p).cases_digest, tuple(_place(p).cases)) for p in (one, two)})
+        > 1
+    ):
+        plans = [f"shard {part.shard} of {len(_place(part).cases):,} cases" for part in (one, two)]
         raise RunFolderError(
-            f"{paths} are of a run that was shared twice: shard {one.shard}, and shard {two.shard}",
-            f"name those of one sharing: --shard I/{of}, or I/{_share(two).of}",
-        )
-    cases = [_place(part).cases for part in (one, two)]
-    if _place(one).cases_digest != _place(two).cases_digest or cases[0] != cases[1]:
-        counts = " and ".join(f"{len(each):,}" for each in cases)
-        raise RunFolderError(
-            f"{paths} are of other cases, {counts} in all",
-            "run all shards with the same --limit and --samples; the same folders go on",
+            f"{paths} are of a run that was shared otherwise: {' and '.join(plans)}",
+            "run all with the same N of --shard I/N, --limit and --samples; the same folders go on",
         )
 
 
@@ -147,10 +139,10 @@ def _in_order(parts: Sequence[Results]) -> list[Results]:
     """Return the shards by their numbers. Raises an error if one is there twice, or missing."""
     known: dict[int, Results] = {}
     for part in parts:
-        if (other := known.setdefault(_share(part).number, part)) is not part:
+        if (other := known.setdefault(_place(part).number, part)) is not part:
             paths = f"{other.folder.path} and {part.folder.path}"
             raise UsageError(f"shard {part.shard} is there twice: {paths}", "name one of them")
-    of = _share(parts[0]).of
+    of = _place(parts[0]).of
     if missing := [Share(n, of) for n in range(1, of + 1) if n not in known]:
         raise RunFolderError(
             f"{counted(len(missing), 'shard')} of {of} missing, the first of them {missing[0]}",
@@ -183,7 +175,7 @@ def _rows(
             raise RunFolderError(
                 f"{part.folder.path} is not finished: {counted(missing, 'record')} of "
                 f"{len(wanted):,} missing",
-                f"the command that began it goes on, with {_share(part).flag}",
+                f"the command that began it goes on, with {cast(Share, part.shard).flag}",
             )
     return [found[each] for each in plan]
 

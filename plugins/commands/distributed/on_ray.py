@@ -228,18 +228,28 @@ def connected(address: str) -> Iterator[None]:
         yield
         return
     options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
-    if address:
-        check_address(address)
-        # It tries so often, 40 s each.
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
-        options = {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
+        if address:
+            options = {}
+            # Ray tries so often, 40 s each, and finds out late that nobody answers.
+            os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
+            host, _, port = address.rpartition(":")
+            if address != "auto":
+                socket.create_connection((host, int(port)), timeout=5).close()
         module.init(
             address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
         )
     except Exception as error:
-        raise not_connected(address, error) from None
+        log.debug("ray.init", exc_info=error)
+        line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
+        if not address:
+            told = f"Ray does not start on this machine: {line}"
+            raise ResourceError(told, "--executor local") from None
+        raise ResourceError(
+            f"no Ray cluster answers at {address}: {line}",
+            "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
+        ) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
@@ -249,25 +259,3 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         module.shutdown()
-
-
-def check_address(address: str) -> None:
-    """Raise `ResourceError` for an address that nobody answers at, which Ray itself finds out late."""
-    host, _, port = address.rpartition(":")
-    try:
-        if address != "auto":
-            socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError, ValueError) as error:
-        raise not_connected(address, error) from None
-
-
-def not_connected(address: str, error: Exception) -> ResourceError:
-    """Return what it means that Ray could not be started or joined."""
-    log.debug("ray.init", exc_info=error)
-    line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
-    if not address:
-        return ResourceError(f"Ray does not start on this machine: {line}", "--executor local")
-    return ResourceError(
-        f"no Ray cluster answers at {address}: {line}",
-        "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
-    )

@@ -153,31 +153,27 @@ class Pool:
     def turns(self) -> Iterator[Turn]:
         """Yield the records as they are written, once all workers are ready and agree."""
         while len(self.idle) < self.workers.size:
-            self._start(self.workers.size)
-            yield from self._events()
+            yield from self._events(self.workers.size)
         # On what the numbers are made, which is not what the driver is on.
         environment = {**self.first["environment"], "workers": str(self.workers.size)}
         for each, its in self.rows.items():
             its.begin(each, environment)
         self.queue.extend(jobs({e: its.done for e, its in self.rows.items()}, self.first["chunk"]))
         while self.queue or self.busy:
-            self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:
                 worker, job = self.idle.popleft(), self.queue.popleft()
                 self.busy[worker] = job
                 left = {place: frozenset(visits) for place, visits in job.left.items()}
                 self.workers.send(worker, Batch(left, job.alone))
-            yield from self._events()
+            yield from self._events(min(self.workers.size, len(self.queue) + len(self.busy)))
         for its in self.rows.values() if self.died else ():
             last = f", the last of them: {self.died[-1]}"
             its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
-    def _start(self, wanted: int) -> None:
+    def _events(self, wanted: int) -> Iterator[Turn]:
+        """Have so many workers, take in what has happened, and yield the records that came."""
         for _ in range(len(self.starting) + len(self.idle) + len(self.busy), wanted):
             self.starting.add(self.workers.start())
-
-    def _events(self) -> Iterator[Turn]:
-        """Take in what has happened, if anything has, and yield the records that came."""
         for event in self.workers.events(WAIT):
             worker = event.worker
             if not (worker in self.starting or worker in self.idle or worker in self.busy):
@@ -202,7 +198,12 @@ class Pool:
         for evaluation, found in zip(self.evaluations, card["identities"], strict=True):
             check_identity(evaluation.identity, found, card["host"])
         self.first = self.first or card
-        check_alike(self.first, card)
+        if apart := software(self.first["environment"], card["environment"]):
+            told = f"{'; '.join(apart)} as that on {self.first['host']}"
+            raise DataError(
+                f"the worker on {card['host']} has {told}",
+                "use workers of one kind, with the same installed: their numbers differ in the last digits",
+            )
         self.stillborn = 0
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
@@ -279,12 +280,3 @@ def check_identity(wanted: Identity, found: Identity, host: str) -> None:
     if part in ("model", "task", "together"):
         raise DataError(said, "give every worker the same files")
     raise PluginError(said, INSTALL)
-
-
-def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:
-    """Raise `DataError` for a worker with other software, or on a device of another kind, than the first."""
-    if apart := software(first["environment"], card["environment"]):
-        raise DataError(
-            f"the worker on {card['host']} has {'; '.join(apart)} as that on {first['host']}",
-            "use workers of one kind, with the same installed: their numbers differ in the last digits",
-        )

@@ -27,7 +27,8 @@ from edit_harness.run.results import Results
 from ..report.boards import Entrant, Protocol, model_of
 from ..report.facts import statuses
 from ..report.page import boards_of, contents
-from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
+from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page
+from ..report.templates import shown as printable
 
 OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
 """What a site consists of; a folder with anything else is not replaced."""
@@ -70,13 +71,24 @@ def write(
     Raises `UsageError` for a folder of other files, `ResourceError` if the disk does not take it.
     """
     out = out.resolve()
-    _check_ours(out)
-    tried = [(entry, _unshowable(entry, title)) for entry in entries]
-    unshown = [(entry.bundle, why) for entry, why in tried if why]
-    entries, rejected = [entry for entry, why in tried if not why], [*rejected, *unshown]
+    if out.is_file():
+        raise UsageError(f"{out} is a file", "name a folder: --out SITE")
+    if out.exists() and (others := sorted({path.name for path in out.iterdir()} - OWN)):
+        raise UsageError(
+            f"{out} has files that are no part of a site, such as {others[0]}",
+            "name a folder of its own: --out SITE",
+        )
+    shown, unshown = [], []
+    for entry in entries:
+        try:
+            list(_files([entry], (), title))
+            shown.append(entry)
+        except Exception as error:  # a bundle that passed may still hold what nobody thought of
+            why = f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
+            unshown.append((entry.bundle, why))
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        for name, text in _files(entries, rejected, title):
+        for name, text in _files(shown, [*rejected, *unshown], title):
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="")
@@ -91,25 +103,6 @@ def write(
     return unshown
 
 
-def _unshowable(entry: Entry, title: str) -> str:
-    """Return why no page can be made of an entry, found by making one; empty if one can."""
-    try:
-        list(_files([entry], (), title))
-    except Exception as error:  # a bundle that passed may still hold what nobody thought of
-        return f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
-    return ""
-
-
-def _check_ours(out: Path) -> None:
-    if out.is_file():
-        raise UsageError(f"{out} is a file", "name a folder: --out SITE")
-    if out.exists() and (others := sorted({path.name for path in out.iterdir()} - OWN)):
-        raise UsageError(
-            f"{out} has files that are no part of a site, such as {others[0]}",
-            "name a folder of its own: --out SITE",
-        )
-
-
 def _files(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], title: str
 ) -> Iterator[tuple[str, str]]:
@@ -120,25 +113,25 @@ def _files(
     yield "index.html", page("index.jinja", **POLICY, root="", boards=boards, **told)
     yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
     for entry in ordered:
-        yield entry.href, _run_page(entry, title)
+        declared = entry.submission.items()
+        yield (
+            entry.href,
+            page(
+                "run.jinja",
+                **POLICY,
+                root="../",
+                site=title,
+                title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
+                badge=entry.badge,
+                rank=entry.entrant.rank,
+                submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
+                boards=[],
+                **contents([entry.run]),
+            ),
+        )
     for name in (STYLE, *SCRIPTS):
         yield name, asset(name)
     yield "results.json", _json(ordered, sorted(rejected), title)
-
-
-def _run_page(entry: Entry, site: str) -> str:
-    return page(
-        "run.jinja",
-        **POLICY,
-        root="../",
-        site=site,
-        title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
-        badge=entry.badge,
-        rank=entry.entrant.rank,
-        submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in entry.submission.items()],
-        boards=[],
-        **contents([entry.run]),
-    )  # fmt: skip
 
 
 def _json(ordered: Sequence[Entry], rejected: Sequence[Any], title: str) -> str:
@@ -159,4 +152,4 @@ def _json(ordered: Sequence[Entry], rejected: Sequence[Any], title: str) -> str:
     ]
     refused = [{"bundle": name, "reason": reason} for name, reason in rejected]
     data = {"title": title, "level": LEVEL, "entries": entries, "rejected": refused}
-    return json.dumps(finite(shown(data)), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(finite(printable(data)), indent=1, sort_keys=True, allow_nan=False) + "\n"

@@ -79,14 +79,6 @@ class Sweep:
             error.cause = f"at {points.named(point)}: {error.cause}"
             raise
 
-    def checked(self) -> Evaluation:
-        """Return the run of the last point, once those of all could be assembled."""
-        for point in self.points:
-            made = self.assembled(
-                point
-            )  # a layer without statistics is told now, not after an hour
-        return made
-
     def runs(self) -> Iterator[tuple[Point, Results]]:
         """Yield every point with its run, `BESIDE` of them side by side."""
         for start in range(0, len(self.points), BESIDE):
@@ -106,10 +98,15 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     asked = check(flags)
     with guard.measuring():
         todo = Sweep(plugins, flags, asked)
-        made = todo.checked()
+        # A layer without statistics is told now, not after an hour.
+        *_, made = map(todo.assembled, todo.points)
     names = mapped(flags.measures, made.measures)
     if not flags.quiet:
-        announce(todo, made)
+        say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
+        say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
+        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(map(str, todo.axes))}")
+        say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
+        say("split", todo.split)
     check_writable(Path(flags.output_path))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
     print_results(todo, found)
@@ -137,15 +134,6 @@ def check(flags: SweepFlags) -> dict[str, str]:
     return asked
 
 
-def announce(todo: Sweep, made: Evaluation) -> None:
-    """Print what is run on stderr."""
-    say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
-    say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
-    say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(map(str, todo.axes))}")
-    say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
-    say("split", todo.split)
-
-
 def say(label: str, text: str) -> None:
     """Print one labelled line on stderr."""
     console.err.print(formats.labelled(label, text, console.err.width))
@@ -153,13 +141,8 @@ def say(label: str, text: str) -> None:
 
 def print_results(todo: Sweep, found: SweepResults) -> None:
     """Print maps, table and what follows from them, or all of it as JSON."""
-    data = {
-        "editor": todo.editor.name,
-        "task": todo.flags.task,
-        "model": todo.model.name,
-        "cases": [case.id for case in todo.cases],
-        **found.data(),
-    }
+    names = {"editor": todo.editor.name, "task": todo.flags.task, "model": todo.model.name}
+    data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
     heats = found.maps() if len(found.axes) == 2 else []
     maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
     title = f"{todo.editor.name} on {counted(len(todo.cases), 'development case')}"
@@ -175,11 +158,10 @@ def write(todo: Sweep, found: SweepResults) -> None:
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)
-    if flags.quiet:
-        return
-    for path in written:
-        say("saved", path)
-    say("runs", f"{flags.output_path}/")
+    if not flags.quiet:
+        for path in written:
+            say("saved", path)
+        say("runs", f"{flags.output_path}/")
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
