@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from edit_harness import evaluate
-from edit_harness.errors import DataError, HarnessError, PluginError, UsageError
+from edit_harness.errors import DataError, PluginError, UsageError
 from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Task
 from edit_harness.registry.registry import Component, Plugins
@@ -40,6 +40,7 @@ SUITES: Mapping[str, type] = {
     "builder": BuilderTests,
 }
 """The suite of each kind of component; its attribute of the kind's name is what it tries."""
+SUITE = "register a suite that sets what it needs: edit_harness_register_suites"
 GIVEN = {"judge": "replies", "builder": "material"}
 """What only the author of a component can give a suite."""
 
@@ -90,7 +91,7 @@ def _of_component(
         if not chosen and kind in SUITES:
             given = imported | default(plugins, component)
             return {subject: type("Of", (SUITES[kind], ImportTests), given)}
-    except (Exception, pytest.xfail.Exception) as error:
+    except Exception as error:
         return {subject: failing("can_be_tried_without_settings", error)}
     if not chosen:
         return {subject: type("Of", (ImportTests,), imported)}
@@ -98,8 +99,8 @@ def _of_component(
     return {subject + named[n]: type("Of", (tests, ImportTests), imported) for n, tests in chosen}
 
 
-def failing(name: str, error: BaseException) -> type:
-    """Return a class with one test, which raises an error; that of `pytest.xfail` is no failure."""
+def failing(name: str, error: Exception) -> type:
+    """Return a class with one test, which raises an error."""
 
     def test(self: Any) -> None:
         raise error
@@ -108,25 +109,19 @@ def failing(name: str, error: BaseException) -> type:
 
 
 def default(plugins: Plugins, component: Component) -> dict[str, Any]:
-    """Return what the suite of a kind tries of a component without settings, or call `pytest.xfail`."""
+    """Return what the suite of a kind tries of a component without settings. Raises `HarnessError`."""
     kind, name = component.kind, component.qualified
     if given := GIVEN.get(kind):
-        pytest.xfail(
-            f"no suite tries it: register one that names it and its {given} "
-            "(edit_harness_register_suites)"
-        )
-    try:
-        if kind == "task":
-            tried: Task = make_task(plugins, name, {}, source_of(plugins, MODEL), 0).value
-            next(iter(tried.cases()), None)
-            return {"task": tried}
-        if kind == "editor":
-            make_editor(plugins, tiny_model(), name, {}, seed=0)
-        found: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
-    except HarnessError as error:
-        pytest.xfail(f"{error}\nor register a suite that sets its fields")
+        raise PluginError(f"no suite tries it: register one that names it and its {given}", SUITE)
+    if kind == "task":
+        tried: Task = make_task(plugins, name, {}, source_of(plugins, MODEL), 0).value
+        next(iter(tried.cases()), None)
+        return {"task": tried}
+    if kind == "editor":
+        make_editor(plugins, tiny_model(), name, {}, seed=0)
+    found: dict[str, Any] = {kind: build_component(component, {}, seed=0)}
     if kind == "metric" and not type("Of", (MetricTests,), found)().chosen():
-        pytest.xfail("it says nothing of made-up cases: register a suite with it and a task")
+        raise PluginError("it says nothing of made-up cases", SUITE)
     return found
 
 
@@ -174,7 +169,7 @@ class RunTests:
                 self.editor, self.task, MODEL, limit=self.limit, output=tmp_path, **given
             )
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
-            pytest.xfail(str(error))
+            pytest.fail(f"it was not tried: {error}")
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
         table = report.render(report.single(rows, LEVEL), self.width)
         record_property("table", table.rstrip())
