@@ -6,7 +6,7 @@ docs/reproducing.md has its keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -133,7 +133,12 @@ def read(plugins: Plugins, name: str) -> Contents:
         said = json.decode(Path(file).read_bytes(), type=dict[str, Any])
         said["name"] = component.name
         if isinstance(table := said.get("table"), str):
-            said["table"] = _of_a_paper(table, said)
+            known = {each.name: each for each in PRINTED}
+            if table not in known:
+                raise ValueError(f"no table is called {table!r}")
+            # Its code may have had other measures.
+            measures = said.get("measures", known[table].measures)
+            said["table"] = replace(known[table], measures=measures)
         contents = decoded(said, Contents)
         _check(contents)
     except (OSError, ValueError) as error:
@@ -142,14 +147,6 @@ def read(plugins: Plugins, name: str) -> Contents:
             "reinstall it or ask its author; docs/reproducing.md says what a pack has",
         ) from None
     return structs.replace(contents, cells=[_as_printed(c, contents) for c in contents.cells])
-
-
-def _of_a_paper(name: str, said: Mapping[str, Any]) -> Printed:
-    """Return a table of a paper, with other measures where its code had others."""
-    found = next((table for table in PRINTED if table.name == name), None)
-    if found is None:
-        raise ValueError(f"no table is called {name!r}")
-    return replace(found, measures=said.get("measures", found.measures))
 
 
 def _as_printed(cell: Expected, pack: Contents) -> Expected:
@@ -162,17 +159,15 @@ def _as_printed(cell: Expected, pack: Contents) -> Expected:
 
 def _check(contents: Contents) -> None:
     """Raise `ValueError` for parts that do not fit together."""
-    table = contents.table
-    named: list[tuple[str, str, Mapping[str, Any]]] = []
-    for cell in contents.cells:
-        named.append(("model", cell.model, contents.models))
-        if table.split == "task":
-            named.append(("task", cell.row, table.tasks))
-        if not (table.by or table.groups):
-            named.append(("column", cell.column, table.measures))
-    for leg in contents.legs:
-        named.append(("task", leg.task, table.tasks))
-        named += [("editor", label, contents.editors) for label in leg.editors]
-    for what, name, known in named:
-        if name not in known:
-            raise ValueError(f"{name!r} is no {what} of it: {', '.join(known)}")
+    table, cells, legs = contents.table, contents.cells, contents.legs
+    columns = () if table.by or table.groups else cells
+    named: list[tuple[str, Iterable[str], Collection[str]]] = [
+        ("model", (cell.model for cell in cells), contents.models),
+        ("task", (cell.row for cell in cells if table.split == "task"), table.tasks),
+        ("column", (cell.column for cell in columns), table.measures),
+        ("task", (leg.task for leg in legs), table.tasks),
+        ("editor", (label for leg in legs for label in leg.editors), contents.editors),
+    ]
+    for what, names, known in named:
+        if odd := [name for name in names if name not in known]:
+            raise ValueError(f"{odd[0]!r} is no {what} of it: {', '.join(known)}")

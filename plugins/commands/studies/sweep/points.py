@@ -28,24 +28,10 @@ LAYER, TOKEN = "layer", "fact_token"
 EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0.1,0.5"
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A field with the values that are tried, in their order."""
-
-    field: str
-    values: tuple[Any, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The values as they are shown."""
-        return [shown(value) for value in self.values]
-
-    def __str__(self) -> str:
-        return f"{self.field} {', '.join(self.names)}"
-
-
+Axes = Mapping[str, Sequence[Any]]
+"""The values that are tried of each field, in their order."""
 Point = Mapping[str, Any]
-"""A value of every axis, by field."""
+"""A value of every field."""
 
 
 def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
@@ -67,24 +53,19 @@ def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[s
     return found
 
 
-def check_fields(editor: Component, names: Sequence[str]) -> None:
-    """Raise `UsageError` for a field that the editor does not have."""
-    settings.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
-
-
-def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
+def axes(editor: Component, asked: Mapping[str, str], depth: int) -> Axes:
     """Return the axes of a grid for a model of ``depth`` layers. Raises `UsageError`.
 
     Commas part values, semicolons those that are lists themselves.
     """
     factory = editor.load()
     hints = settings.field_types(factory)
-    found = []
+    found = {}
     for name, text in asked.items():
         sign = ";" if get_origin(hints[name]) is tuple else ","
         texts = layers(text, depth) if name == LAYER else text.split(sign)
         typed = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
-        found.append(Axis(name, tuple(dict.fromkeys(each[name] for each in typed))))
+        found[name] = list(dict.fromkeys(each[name] for each in typed))
     return found
 
 
@@ -104,10 +85,9 @@ def layers(text: str, depth: int) -> list[str]:
     return found
 
 
-def points(axes: Sequence[Axis]) -> list[Point]:
+def points(axes: Axes) -> list[Point]:
     """Return every combination of the axes' values, the last axis running fastest."""
-    names = [axis.field for axis in axes]
-    return [dict(zip(names, each, strict=True)) for each in product(*(a.values for a in axes))]
+    return [dict(zip(axes, each, strict=True)) for each in product(*axes.values())]
 
 
 def shown(value: Any) -> str:
@@ -146,7 +126,7 @@ class Scored:
 class SweepResults:
     """The points of a sweep, in the order of the grid."""
 
-    axes: Sequence[Axis]
+    axes: Axes
     points: Sequence[Scored]
     measures: Mapping[str, Measure]
     """Those that are mapped, by name."""
@@ -156,7 +136,7 @@ class SweepResults:
     @classmethod
     def of(
         cls,
-        axes: Sequence[Axis],
+        axes: Axes,
         runs: Sequence[tuple[Point, Results]],
         names: Sequence[str],
         known: Mapping[str, Measure],
@@ -207,8 +187,9 @@ class SweepResults:
         """Return a map for each measure, the first field across; empty for more than two fields."""
         if len(self.axes) > 2:
             return []
-        across, *rest = self.axes
-        down = rest[0].names if rest else [""]
+        fields = [*self.axes, ""]
+        names = [list(map(shown, values)) for values in (*self.axes.values(), [""])]
+        across, down = names[:2]
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
@@ -218,10 +199,10 @@ class SweepResults:
                 HeatMap(
                     f"{name} {DIRECTION[measure.better]}".strip(),
                     down,
-                    across.names,
+                    across,
                     [values[row :: len(down)] for row in range(len(down))],
-                    x=across.field,
-                    y=rest[0].field if rest else "",
+                    x=fields[0],
+                    y=fields[1],
                     form=".1f" if scale == 100 else ".3g",
                 )
             )
@@ -239,12 +220,12 @@ class SweepResults:
             cells += [Cell(*_shown(each.numbers[line.name], line)) for line in lines]
             rows.append(([shown(value) for value in each.point.values()], cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
-        return Grid(title, [axis.field for axis in self.axes], heads, rows)
+        return Grid(title, list(self.axes), heads, rows)
 
     def data(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
         return {
-            "grid": {axis.field: list(axis.values) for axis in self.axes},
+            "grid": {field: list(values) for field, values in self.axes.items()},
             "level": LEVEL,
             "score": self.score,
             "points": [

@@ -41,7 +41,7 @@ class Sweep:
     def __init__(self, plugins: Plugins, flags: SweepFlags, asked: Mapping[str, str]) -> None:
         self.plugins, self.flags = plugins, flags
         self.editor = plugins.find("editor", flags.editor[0])
-        points.check_fields(self.editor, list(asked))
+        fields.typed(self.editor.load(), dict.fromkeys(asked), f"editor {self.editor.name}")
         options, name = flags.model_options, flags.model[0]
         source = assembly.checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
@@ -104,7 +104,8 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     if not flags.quiet:
         say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
         say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
-        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(map(str, todo.axes))}")
+        grid = [f"{f} {', '.join(map(points.shown, values))}" for f, values in todo.axes.items()]
+        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
         say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
         say("split", todo.split)
     check_writable(Path(flags.output_path))
@@ -174,7 +175,7 @@ def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
     return Tuned(
         editor=todo.editor.name,
         fields={n: v for n, v in values if v is not None and (n in given or usual[n] is None)},
-        chosen=[axis.field for axis in todo.axes],
+        chosen=list(todo.axes),
         rest=manifest.preset,
         model=TunedModel(name=model.name, digest=model.digest, **vars(shape)),
         task=todo.flags.task,
