@@ -353,12 +353,6 @@ def test_the_table_is_that_of_a_run(halves, tmp_path):
     assert (shown.exit_code, "has rows already" in told) == (7, True)
 
 
-def test_json_is_the_results(halves, tmp_path):
-    shown, _ = edit_harness("merge", *halves[0], "-o", tmp_path, "--json", "-q")
-    assert json.loads(shown.stdout)["cases"] == 10
-    assert shown.stderr == ""
-
-
 @pytest.mark.parametrize(
     ("which", "code", "told"),
     [

@@ -56,31 +56,21 @@ def build_data(
     component = plugins.find("builder", name)
     builder: Builder = build_component(component, builder_args, seed)
     target = Path(os.path.abspath(out))
-    check_place(target, builder)
-    words = readable(templates, "--templates") if templates else None
-    facts = readable(triples, "--triples")
+    empty = builder.makes == "folder" and target.is_dir() and not any(target.iterdir())
+    if target.exists() and not empty:
+        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
+    for flag, file in (("--templates", templates), ("--triples", triples)):
+        if file and not Path(file).is_file():
+            raise DataError(f"there is no file {file}", f"name one: {flag} FILE")
+    words = Path(templates) if templates else None
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
     with in_place(target) as partial:
         # What else a builder raises is its author's to mend.
         whose = named("builder", component.name, builder)
         with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
-            builder.build(Material(facts, words, knows), partial, Terminal(stderr=True).print)
+            material = Material(Path(triples), words, knows)
+            builder.build(material, partial, Terminal(stderr=True).print)
     Terminal().print(f"saved    {out}")
-
-
-def readable(path: str, flag: str) -> Path:
-    """Return the path of a file that is there. Raises `DataError`."""
-    if not Path(path).is_file():
-        raise DataError(f"there is no file {path}", f"name one: {flag} FILE")
-    return Path(path)
-
-
-def check_place(target: Path, builder: Builder) -> None:
-    """Raise `UsageError` if something stands where the data would go, save an empty folder."""
-    if builder.makes == "folder" and target.is_dir() and not any(target.iterdir()):
-        return
-    if target.exists():
-        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
 
 
 @contextmanager

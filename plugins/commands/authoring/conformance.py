@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from itertools import product
 from pathlib import Path
@@ -71,11 +71,12 @@ def classes(name: str, limit: int, width: int) -> dict[str, type]:
         made |= _of_component(plugins, component, suites)
     tried = {each for tests in made.values() for each in tests.__bases__}
     made |= {f"suite {name}": tests for name, tests in suites if tests not in tried}
-    for editor, task, metric in _runs(own, made) if limit else ():
-        short = [each.rpartition("/")[2] for each in (editor, metric)]
-        on = task.rpartition("/")[2] if isinstance(task, str) else short[1]
-        given = {"editor": editor, "task": task, "metric": short[1], "limit": limit}
-        made[f"run of {short[0]} on {on}"] = type("Of", (RunTests,), {**given, "width": width})
+    editors, tasks = ([c.qualified for c in own if c.kind == kind] for kind in ("editor", "task"))
+    some = limit and (editors or tasks)
+    for editor, task in product(editors or [EDITOR], tasks or [TASK]) if some else ():
+        subject = " on ".join(each.rpartition("/")[2] for each in (editor, task))
+        given = {"editor": editor, "task": task, "limit": limit, "width": width}
+        made[f"run of {subject}"] = type("Of", (RunTests,), given)
     return made
 
 
@@ -125,19 +126,6 @@ def default(plugins: Plugins, component: Component) -> dict[str, Any]:
     return found
 
 
-def _runs(
-    own: Sequence[Component], made: Mapping[str, Any]
-) -> Iterator[tuple[str, str | Task, str]]:
-    """Yield an editor, a task and a metric: the package's editors on its tasks, or its metrics on theirs."""
-    editors, tasks = ([c.qualified for c in own if c.kind == kind] for kind in ("editor", "task"))
-    if editors or tasks:
-        yield from ((*pair, "") for pair in product(editors or [EDITOR], tasks or [TASK]))
-        return
-    for subject, tests in made.items():
-        if subject.startswith("metric ") and (task := getattr(tests, "task", None)):
-            yield EDITOR, task, tests.component.qualified
-
-
 class ImportTests:
     """What every component must do."""
 
@@ -152,9 +140,7 @@ class RunTests:
     """A run of an editor on the first cases of a task."""
 
     editor: str
-    task: str | Task
-    metric: str
-    """The one metric, if it is not the task's own ones."""
+    task: str
     limit: int
     width: int
     """Characters of a line of the table."""
@@ -163,11 +149,8 @@ class RunTests:
         self, tmp_path: Path, record_property: Callable[[str, Any], None]
     ) -> None:
         """What users do first with a package is a run."""
-        given: dict[str, Any] = {"metrics": [self.metric]} if self.metric else {}
         try:
-            run = evaluate(
-                self.editor, self.task, MODEL, limit=self.limit, output=tmp_path, **given
-            )
+            run = evaluate(self.editor, self.task, MODEL, limit=self.limit, output=tmp_path)
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
             pytest.fail(f"it was not tried: {error}")
         rows = [row for row in run.lines if not row.measure.detail] or run.lines

@@ -6,11 +6,10 @@ through the ordinary writer: a merge that is interrupted leaves a run that is no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import click
 import numpy as np
@@ -25,7 +24,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
-from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
+from edit_harness.shell.options import SETTINGS, debug, with_plugins
 
 from ..results.diff import environment_of, identities, short
 
@@ -38,25 +37,18 @@ ANEW = "run the shards anew, with --new"
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
-@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
-@as_json
 @debug
 @with_plugins
-def command(plugins: Plugins, shards: Sequence[str], **flags: Any) -> int:
+def command(
+    plugins: Plugins, debug: bool, shards: Sequence[str], output_path: str, new: bool
+) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 
-    quiet = flags["quiet"]
-    run = merge(shards, flags["output_path"], new=flags["new"], plugins=plugins)
-    if quiet:
-        console.note_pending(run)
-    for note in run.folder.notes if not quiet else ():
+    run = merge(shards, output_path, new=new, plugins=plugins)
+    for note in run.folder.notes:
         console.err.print(f"note     {note}", markup=False)
-    if flags["as_json"]:
-        console.out.out(json.dumps(run.results(), indent=1))
-    else:
-        console.finished(run, quiet=quiet, verbose=flags["verbose"])
+    console.finished(run, quiet=False, verbose=False)
     return 0 if run.sound else 1
 
 
