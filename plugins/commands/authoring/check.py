@@ -26,7 +26,6 @@ from edit_harness.shell.options import SETTINGS, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
 FAILED = 6
-"""The exit code of a package that does not conform, or of which something was not tried."""
 CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
 
@@ -134,10 +133,8 @@ class Checks:
     package: Package
     flags: Mapping[str, Any]
     planned: int | None = None
-    """How many checks there are; None until a worker has told."""
     broken: bool = False
     error: BaseException | None = None
-    """What ended pytest."""
 
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what to check."""

@@ -143,7 +143,6 @@ class RunTests:
     task: str
     limit: int
     width: int
-    """Characters of a line of the table."""
 
     def test_ends_with_every_case_answered(
         self, tmp_path: Path, record_property: Callable[[str, Any], None]

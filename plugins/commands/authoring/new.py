@@ -24,7 +24,6 @@ TEMPLATES = Path(__file__).with_name("scaffold")
 SUFFIX = ".tmpl"
 """What keeps tools from taking a template for the file that it becomes."""
 PACKAGE = "package"
-"""The folder of templates that becomes the package."""
 PREFIX = f"{DISTRIBUTION}-"
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 24

@@ -35,8 +35,7 @@ STORE = 256 * 2**20
 """Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
-STEP = 1.0
-"""Seconds of a wait that are not interrupted."""
+STEP = 1.0  # seconds of a wait that nothing interrupts
 log = logging.getLogger(__name__)
 
 

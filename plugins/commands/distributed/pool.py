@@ -31,8 +31,7 @@ from edit_harness.run.rows import RunRows
 from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
-WAIT = 1.0
-"""Seconds to wait for events at a time."""
+WAIT = 1.0  # seconds
 TWICE = 2
 """Workers that a job may take down without a record before it is taken apart, or given up."""
 MANY = 3
@@ -182,7 +181,14 @@ class Pool:
                 case Ready():
                     self._welcome(event)
                 case Came():
-                    yield from self._came(event)
+                    for place, kind, details in event.events:
+                        self.rows[self.evaluations[place]].event(kind, **details)
+                    for place, line in event.notes:
+                        self.rows[self.evaluations[place]].tell(line)
+                    for place, record in event.records:
+                        if self.busy[worker].came(place, record.visit):
+                            evaluation = self.evaluations[place]
+                            yield evaluation, self.rows[evaluation].add(record)
                 case Finished():
                     self.idle.append(worker)
                     yield from self._again(self.busy.pop(worker), "it did not return all records")
@@ -210,16 +216,6 @@ class Pool:
         said = {key: card[key] for key in ("host", "pid", "device")}
         for its in self.rows.values():
             its.event("worker", number=event.worker, **said)
-
-    def _came(self, event: Came) -> Iterator[Turn]:
-        for place, kind, details in event.events:
-            self.rows[self.evaluations[place]].event(kind, **details)
-        for place, line in event.notes:
-            self.rows[self.evaluations[place]].tell(line)
-        for place, record in event.records:
-            if self.busy[event.worker].came(place, record.visit):
-                evaluation = self.evaluations[place]
-                yield evaluation, self.rows[evaluation].add(record)
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""

@@ -37,11 +37,9 @@ class Order:
     """All that a worker needs to assemble what the driver has assembled; it can be pickled."""
 
     runs: Sequence[tuple[RunSpec, Selection]]
-    """Runs of one model and one task's cases."""
     loading: Mapping[str, Any]
     """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
     care: FailurePolicy
-    """What is done about what goes wrong."""
     threads: int = 1
     """How many threads compute on a CPU: the last bits of numbers depend on it."""
 
@@ -58,7 +56,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has loaded the model and can run batches; ``card`` is that of `Worker.card`."""
+    """A worker has loaded the model and can run batches; ``card`` is for the driver to compare."""
 
     worker: int
     card: Mapping[str, Any]
@@ -118,7 +116,16 @@ class Worker:
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
         self._bench = Loop(self.order.care)
-        return Ready(self.number, self.card())
+        model = self.evaluations[0].model
+        card = {
+            "host": host,
+            "pid": os.getpid(),
+            "device": assembly.processor(model.device),
+            "chunk": plan.chunk_size(model),
+            "environment": self.evaluations[0].environment,
+            "identities": [each.identity for each in self.evaluations],
+        }
+        return Ready(self.number, card)
 
     def _assembled(self) -> list[Evaluation]:
         plugins, spec, loading = Plugins.installed(), self.order.runs[0][0], self.order.loading
@@ -132,18 +139,6 @@ class Worker:
             plugins, spec.task, spec.task_args, model.source, spec.seed
         )
         return [evaluation.assemble(plugins, model, benchmark, *run) for run in self.order.runs]
-
-    def card(self) -> dict[str, Any]:
-        """Return what this worker is and has assembled, for the driver to compare."""
-        model = self.evaluations[0].model
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "device": assembly.processor(model.device),
-            "chunk": plan.chunk_size(model),
-            "environment": self.evaluations[0].environment,
-            "identities": [each.identity for each in self.evaluations],
-        }
 
     def run(self, batch: Batch) -> Iterator[Event]:
         """Run a batch; yield its records as they are made, and last what came of it."""

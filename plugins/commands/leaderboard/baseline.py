@@ -36,7 +36,6 @@ class Header(Struct, frozen=True, kw_only=True):
     """What a file is of."""
 
     baseline: Literal[1] = 1
-    """The format."""
     name: str = ""
     """Under which the model is published."""
     model: str

@@ -50,7 +50,6 @@ class Entry:
 
     run: Results
     submission: Mapping[str, Any]
-    """What the submitter declares."""
     badge: str
     """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
     bundle: str = ""

@@ -66,9 +66,7 @@ class Report:
     """All that is found in a bundle."""
 
     bundle: str
-    """Its path, as it was given."""
     level: int
-    """The level that was asked for."""
     findings: Sequence[Finding] = ()
     digest: str = ""
     """SHA-256 of its SHA256SUMS, which covers all its content; empty if it has none that can be read."""

@@ -54,7 +54,6 @@ class Evidence:
 
     bundle: Path
     folder: Path
-    """Where its members are unpacked to."""
     plugins: Plugins
     given: Sequence[Path] = ()
     """Baselines besides those that bundled models bring."""

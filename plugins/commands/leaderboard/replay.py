@@ -54,7 +54,6 @@ class Tally:
     """How what was run again compares with what is claimed."""
 
     judged: bool = True
-    """Whether texts are judged here, too."""
     groups: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     """Whether each probe agrees, by its role; of a control, by its name."""
     others: set[str] = field(default_factory=set)

@@ -14,7 +14,7 @@ from edit_harness.errors import UsageError, one_line
 from ..run.console import out
 from . import sandbox
 from .baseline import header_of
-from .bundle import Report, shown
+from .bundle import Report
 from .checks import HIGHEST
 from .sandbox import Draw
 
@@ -66,10 +66,6 @@ def _lines(report: Report) -> Iterator[str]:
         yield (
             f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
             f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
-        )
-        yield (
-            f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
-            "--json names the cases"
         )
     if failed := report.having("failed"):
         yield f"rejected by check {failed[0].check}, {failed[0].name}"

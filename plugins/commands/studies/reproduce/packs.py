@@ -29,9 +29,7 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     """A model of a table."""
 
     name: str
-    """Where it is: a registered name, a folder or a name on the hub."""
     family: str = ""
-    """What `edit_harness.registry.settings` calls it: editors of the table need presets for it."""
 
 
 class Method(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,11 +45,8 @@ class Leg(Struct, frozen=True, forbid_unknown_fields=True):
     task: str
     args: Mapping[str, Any] = {}
     editors: tuple[str, ...] = ()
-    """As the table calls them; empty for all."""
     limit: int | None = None
-    """The first cases only, where the table is of them."""
     metrics: tuple[str, ...] = ()
-    """Instead of the task's own."""
     mode: str | None = None
     """How edits share the model, where the task would have it otherwise; and how many at once, or all."""
     batch: str | None = None
@@ -71,15 +66,11 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     low: Number | None = None
     high: Number | None = None
     n: int = 0
-    """How many cases it was printed of; 0 if that is not known."""
     within: Number | None = None
     """Of a figure: how far another machine may be from it."""
     doubts: tuple[str, ...] = ()
-    """What is doubtful about what was printed."""
     apart: str = ""
-    """Why nothing of ours can be compared with it; empty if something can."""
     places: int = 0
-    """Digits behind the point as printed."""
 
     @property
     def rounding(self) -> float:
@@ -102,15 +93,12 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
     legs: Annotated[list[Leg], Meta(min_length=1)]
     cells: Annotated[list[Expected], Meta(min_length=1)]
     differs: Sequence[str] = ()
-    """What cannot be matched or is known to be otherwise, a sentence each."""
     digits: int = 0
-    """Digits behind the point that every number has at least."""
     within: Number | None = None
     """Of all cells that do not say it themselves."""
     unit: Annotated[float, Meta(gt=0)] = 1.0
     """What a printed 1 is as we store it: 0.01 where percentages are printed."""
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.99
-    """Of the printed intervals."""
 
     @property
     def asked(self) -> list[Expected]:

@@ -36,7 +36,6 @@ from .packs import Contents, Expected, Leg, Method
 from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction
 
 FAILED = 6
-"""The exit code if a number did not come out again."""
 
 
 def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:

@@ -29,9 +29,7 @@ EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0
 
 
 Axes = Mapping[str, Sequence[Any]]
-"""The values that are tried of each field, in their order."""
 Point = Mapping[str, Any]
-"""A value of every field."""
 
 
 def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
@@ -103,11 +101,9 @@ def named(point: Point) -> str:
 
 
 HARMONIC = "S"
-"""The measure that is a task's own score."""
 USUAL = ("ES", "PS", "NS", "RS")
 """The measures that are mapped if none is asked for."""
 SHOWN = 10
-"""Points that a sorted table has."""
 NONE = Estimate(math.nan, math.nan, math.nan, 0)
 
 
@@ -129,7 +125,6 @@ class SweepResults:
     axes: Axes
     points: Sequence[Scored]
     measures: Mapping[str, Measure]
-    """Those that are mapped, by name."""
     averaged: Sequence[str]
     """The measures whose mean is the score; none where the task has `HARMONIC`."""
 

@@ -32,7 +32,6 @@ from edit_harness.model.tokens import Continuation
 KINDS = ("hidden", "mlp", "attention")
 """States that can be put back: a block's output; outputs of MLPs, of attentions."""
 VOCABULARY = 8192
-"""Embeddings that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,6 @@ class _Row:
     number: int
     fact: Fact
     which: int
-    """The fact's place in its group."""
     sample: int = 0
     token: int = 0
 

@@ -45,7 +45,6 @@ class Found:
 
     facts: Sequence[Fact]
     line: str
-    """What was found, in words."""
     asked: int = 1
 
 
