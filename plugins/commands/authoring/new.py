@@ -69,7 +69,7 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
 
 def contents(kind: str, name: str) -> dict[str, str]:
     """Return the text of each file by its path; a kind's own file counts rather than that of every package."""
-    package = module_of(name)
+    package = (PREFIX + name).replace("-", "_")
     ours = Version(version(DISTRIBUTION))
     filled = {
         "kind": kind,
@@ -90,11 +90,6 @@ def contents(kind: str, name: str) -> dict[str, str]:
                 path = path.replace(PACKAGE, f"src/{package}", 1)
             found[path] = Template(template.read_text(encoding="utf-8")).substitute(filled)
     return found
-
-
-def module_of(name: str) -> str:
-    """Return what Python imports."""
-    return (PREFIX + name).replace("-", "_")
 
 
 def check_name(name: str) -> None:

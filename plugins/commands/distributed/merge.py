@@ -15,7 +15,7 @@ import click
 import numpy as np
 from msgspec import UNSET, structs
 
-from edit_harness.data import Case, Visit
+from edit_harness.data import Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
 from edit_harness.folder.folder import RunFolder, check_writable, folder_name
 from edit_harness.folder.manifest import Manifest, ShardInfo, extended
@@ -72,15 +72,16 @@ def merge(
     parts = _in_order(parts)
     plan = _plan(parts)
     rows = _rows(parts, plan)
-    judged = _judged(parts)
-    cases = list(_cases(parts))
+    manifest = _manifest(parts)
+    known = {name: part.by_id for part in parts for name in part.by_id}
+    cases = [known[name][name] for name in _place(parts[0]).cases if name in known]
     if cases_digest(cases) != _place(parts[0]).cases_digest:
         raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
     check_writable(Path(output))
     folder = _opened(parts[0].manifest, Path(output), new=new)
     with folder.writing() as write:
         folder.write_cases(cases)
-        folder.write_manifest(_manifest(parts, judged))
+        folder.write_manifest(manifest)
         for table, number in rows:
             write(table[number])
         folder.notes += _environments(parts)
@@ -172,26 +173,6 @@ def _rows(
     return [found[each] for each in plan]
 
 
-def _judged(parts: Sequence[Results]) -> Manifest:
-    """Return the manifest that says who judged. Raises `RunFolderError` for two judges."""
-    found = [part.manifest for part in parts if part.manifest.judged_by]
-    if any(manifest.judged_by != found[0].judged_by for manifest in found):
-        raise RunFolderError(
-            "the shards were judged by different judges",
-            "have all judged by one: edit-harness score SHARD… --judge NAME",
-        )
-    return found[0] if found else parts[0].manifest
-
-
-def _cases(parts: Sequence[Results]) -> Iterator[Case]:
-    """Yield the cases in the order of the plan. Raises `RunFolderError` if one is missing."""
-    known = {name: part.by_id for part in parts for name in part.by_id}
-    for name in _place(parts[0]).cases:
-        if name not in known:
-            raise RunFolderError(f"no shard has case {name}", ANEW)
-        yield known[name][name]
-
-
 def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
     """Return the folder of the whole run. Raises `RunFolderError` if it has rows already."""
     identity, preview = manifest.identity, manifest.preview
@@ -206,18 +187,23 @@ def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
     return folder
 
 
-def _manifest(parts: Sequence[Results], judged: Manifest) -> Manifest:
-    """Return what the whole run's manifest says."""
-    segments = chain.from_iterable(part.manifest.segments for part in parts)
-    place = _place(parts[0])
+def _manifest(parts: Sequence[Results]) -> Manifest:
+    """Return what the whole run's manifest says. Raises `RunFolderError` for two judges."""
+    judged = [part.manifest for part in parts if part.manifest.judged_by] or [parts[0].manifest]
+    if any(manifest.judged_by != judged[0].judged_by for manifest in judged):
+        raise RunFolderError(
+            "the shards were judged by different judges",
+            "have all judged by one: edit-harness score SHARD… --judge NAME",
+        )
+    segments = [segment for part in parts for segment in part.manifest.segments]
     return structs.replace(
         parts[0].manifest,
-        judged_by=judged.judged_by,
-        judge_settings=judged.judge_settings,
-        cases=list(place.cases),
+        judged_by=judged[0].judged_by,
+        judge_settings=judged[0].judge_settings,
+        cases=list(_place(parts[0]).cases),
         cases_sha256="",
-        visits=place.planned,
-        segments=extended((), 0, environment_of(list(segments))),
+        visits=_place(parts[0]).planned,
+        segments=extended((), 0, environment_of(segments)),
         shard=UNSET,
     )
 

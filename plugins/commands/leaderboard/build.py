@@ -246,25 +246,26 @@ def _files(
         )
     for name in (STYLE, *SCRIPTS):
         yield name, asset(name)
-    yield "results.json", _json(ordered, sorted(rejected), title)
+    data = {
+        "title": title,
+        "level": LEVEL,
+        "entries": [_data(entry) for entry in ordered],
+        "rejected": [{"bundle": name, "reason": reason} for name, reason in sorted(rejected)],
+    }
+    text = json.dumps(finite(shown(data)), indent=1, sort_keys=True, allow_nan=False)
+    yield "results.json", f"{text}\n"
 
 
-def _json(ordered: Sequence[Entry], rejected: Sequence[Any], title: str) -> str:
-    entries = [
-        {
-            **vars(Protocol.of(entry.run)),
-            "model": model_of(entry.run),
-            "editor": entry.run.label,
-            "badge": entry.badge,
-            "rival": entry.rival,
-            "fingerprint": entry.run.manifest.fingerprint,
-            "page": entry.href,
-            "submission": entry.submission,
-            "statuses": {status.name: status.count for status in statuses(entry.run)},
-            "results": {name: vars(each) for name, each in entry.run.estimates.items()},
-        }
-        for entry in ordered
-    ]
-    refused = [{"bundle": name, "reason": reason} for name, reason in rejected]
-    data = {"title": title, "level": LEVEL, "entries": entries, "rejected": refused}
-    return json.dumps(finite(shown(data)), indent=1, sort_keys=True, allow_nan=False) + "\n"
+def _data(entry: Entry) -> dict[str, Any]:
+    return {
+        **vars(Protocol.of(entry.run)),
+        "model": model_of(entry.run),
+        "editor": entry.run.label,
+        "badge": entry.badge,
+        "rival": entry.rival,
+        "fingerprint": entry.run.manifest.fingerprint,
+        "page": entry.href,
+        "submission": entry.submission,
+        "statuses": {status.name: status.count for status in statuses(entry.run)},
+        "results": {name: vars(each) for name, each in entry.run.estimates.items()},
+    }

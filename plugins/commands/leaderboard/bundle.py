@@ -194,14 +194,3 @@ def _check(value: Any, room: int) -> None:
                 _check(item, room - 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise Rejected("a number is out of range")
-
-
-def document(path: Path, limits: Limits) -> dict[str, Any]:
-    """Return the object of a file. Raises `Rejected` with the file's name."""
-    try:
-        value = loads(path.read_bytes(), limits)
-    except Rejected as error:
-        raise Rejected(f"{path.name}: {error}") from None
-    if not isinstance(value, dict):
-        raise Rejected(f"{path.name}: no JSON object")
-    return value

@@ -81,7 +81,13 @@ class Evidence:
 
     def document(self, name: str) -> dict[str, Any]:
         """Return the object of a member. Raises `Rejected`."""
-        return bundle.document(self.folder / name, self.limits)
+        try:
+            value = bundle.loads((self.folder / name).read_bytes(), self.limits)
+        except Rejected as error:
+            raise Rejected(f"{name}: {error}") from None
+        if not isinstance(value, dict):
+            raise Rejected(f"{name}: no JSON object")
+        return value
 
     @property
     def identity(self) -> Identity:

@@ -134,15 +134,14 @@ def read(plugins: Plugins, name: str) -> Contents:
             f"pack {component.name!r} of {component.origin} cannot be read: {error}",
             "reinstall it or ask its author; docs/reproducing.md says what a pack has",
         ) from None
-    return structs.replace(contents, cells=[_as_printed(c, contents) for c in contents.cells])
-
-
-def _as_printed(cell: Expected, pack: Contents) -> Expected:
-    """Return a cell with the digits that it was printed with, and with the pack's tolerance."""
-    exponent = Decimal(str(cell.value)).as_tuple().exponent
-    shown = -exponent if isinstance(exponent, int) else 0
-    within = pack.within if cell.within is None else cell.within
-    return structs.replace(cell, places=cell.places or max(pack.digits, shown), within=within)
+    cells = []
+    for cell in contents.cells:
+        exponent = Decimal(str(cell.value)).as_tuple().exponent
+        printed = -exponent if isinstance(exponent, int) else 0
+        within = contents.within if cell.within is None else cell.within
+        places = cell.places or max(contents.digits, printed)
+        cells.append(structs.replace(cell, places=places, within=within))
+    return structs.replace(contents, cells=cells)
 
 
 def _check(contents: Contents) -> None:

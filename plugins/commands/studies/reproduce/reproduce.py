@@ -56,8 +56,23 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
                     runs.setdefault((label, editor), []).append(run)
     if any(not run.sound for own in runs.values() for run in own):
         codes.append(running.SOME_FAILED)
-    if runs:
-        codes.append(_report(Reproduction(contents, runs, flags.limit), flags))
+    if not runs:
+        return max(codes)
+    report = Reproduction(contents, runs, flags.limit)
+    found = report.compared()
+    tables = [
+        table(contents, model, [each for each in found if each.cell.model == model])
+        for model in contents.models
+    ]
+    lines = remarks(report, found)
+    results.show(as_data(report, found), *tables, *lines, as_json=flags.as_json)
+    verdicts = {each.verdict for each in found}
+    if OUTSIDE in verdicts:
+        codes.append(FAILED)
+    elif WITHIN not in verdicts:
+        why = UNTOLD if UNTOLD in verdicts else APART
+        console.err.print(f"nothing is told of {contents.name}: {why}")
+        codes.append(running.SOME_FAILED)
     return max(codes)
 
 
@@ -124,25 +139,6 @@ def _made(
 def _texts(args: Mapping[str, Any]) -> dict[str, str]:
     """Return settings as they are given at the command line."""
     return {k: value if isinstance(value, str) else json.dumps(value) for k, value in args.items()}
-
-
-def _report(report: Reproduction, flags: ReproduceFlags) -> int:
-    """Print what came out, and return the exit code that this alone has."""
-    found = report.compared()
-    tables = [
-        table(report.contents, model, [each for each in found if each.cell.model == model])
-        for model in report.contents.models
-    ]
-    lines = remarks(report, found)
-    results.show(as_data(report, found), *tables, *lines, as_json=flags.as_json)
-    verdicts = {each.verdict for each in found}
-    if OUTSIDE in verdicts:
-        return FAILED
-    if WITHIN not in verdicts:
-        why = UNTOLD if UNTOLD in verdicts else APART
-        console.err.print(f"nothing is told of {report.contents.name}: {why}")
-        return running.SOME_FAILED
-    return running.DONE
 
 
 SHORT = {WITHIN: "within", OUTSIDE: "OUTSIDE", UNTOLD: "too few", APART: "–"}

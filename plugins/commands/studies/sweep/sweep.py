@@ -110,8 +110,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         say("split", todo.split)
     check_writable(Path(flags.output_path))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
-    print_results(todo, found)
-    write(todo, found)
+    finish(todo, found)
     good = found.best and all(point.run.sound for point in found.points)
     return running.DONE if good else running.SOME_FAILED
 
@@ -140,22 +139,19 @@ def say(label: str, text: str) -> None:
     console.err.print(formats.labelled(label, text, console.err.width))
 
 
-def print_results(todo: Sweep, found: SweepResults) -> None:
-    """Print maps, table and what follows from them, or all of it as JSON."""
-    names = {"editor": todo.editor.name, "task": todo.flags.task, "model": todo.model.name}
-    data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
-    heats = found.maps() if len(found.axes) == 2 else []
+def finish(todo: Sweep, found: SweepResults) -> None:
+    """Print maps and a table, or JSON, and write the files that are asked for. Raises `ResourceError`."""
+    flags, editor = todo.flags, todo.editor.name
+    data = {"editor": editor, "task": flags.task, "model": todo.model.name}
+    data |= {"cases": [case.id for case in todo.cases], **found.data()}
+    heats = found.maps()
     maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
-    title = f"{todo.editor.name} on {counted(len(todo.cases), 'development case')}"
-    show(data, *maps, found.table(title), *found.conclusions, as_json=todo.flags.as_json)
-
-
-def write(todo: Sweep, found: SweepResults) -> None:
-    """Write the files that are asked for, and say where all is. Raises `ResourceError`."""
-    flags = todo.flags
-    title = f"{todo.editor.name} on {todo.model.name}, {flags.task}"
+    table = found.table(f"{editor} on {counted(len(todo.cases), 'development case')}")
+    shown = maps if len(found.axes) == 2 else []
+    show(data, *shown, table, *found.conclusions, as_json=flags.as_json)
+    title = f"{editor} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = heatmaps.write(flags.html, flags.png, found.maps(), title, lines)
+    written = heatmaps.write(flags.html, flags.png, heats, title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)
