@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -64,23 +63,17 @@ def build_data(
             raise DataError(f"there is no file {file}", f"name one: {flag} FILE")
     words = Path(templates) if templates else None
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
-    with in_place(target) as partial:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Nothing is left of what was not finished.
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        partial = Path(folder) / target.name
         # What else a builder raises is its author's to mend.
         whose = named("builder", component.name, builder)
         with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
             material = Material(Path(triples), words, knows)
             builder.build(material, partial, Terminal(stderr=True).print)
-    Terminal().print(f"saved    {out}")
-
-
-@contextmanager
-def in_place(target: Path) -> Iterator[Path]:
-    """Give a path to write to, and move it to ``target`` when all is written; else nothing is left."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        partial = Path(folder) / target.name
-        yield partial
         partial.rename(target)
+    Terminal().print(f"saved    {out}")
 
 
 def knowledge(plugins: Plugins, name: str, loading: LoadingFlags) -> Knows:

@@ -26,6 +26,8 @@ from edit_harness.shell.options import SETTINGS, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
 FAILED = 6
+NONE = 5
+"""pytest's exit code where no test has the words."""
 CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
 
@@ -53,15 +55,15 @@ def check(distribution: str, words: str, debug: bool, **flags: Any) -> int:
         raise PluginError(f"the suites need {missing[0]}", "pip install 'pytest>=9' pytest-xdist")
     out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
     checks = Checks(package, flags)
-    failed = run_pytest(checks, words, debug=debug)
-    if checks.planned == 0 and not checks.broken:
+    code = run_pytest(checks, words, debug=debug)
+    if not checks.planned:
+        out.print("the interpreter died before the first check: edit-harness plugins --check")
+    elif code == NONE:
         raise UsageError(
             f"no check of {package.name} has the words {words!r}",
             "the words are looked for in the lines that check prints",
         )
-    if checks.planned is None:
-        out.print("the interpreter died before the first check: edit-harness plugins --check")
-    return FAILED if failed else 0
+    return FAILED if code or not checks.planned else 0
 
 
 def find(name: str) -> Package:
@@ -82,8 +84,8 @@ def find(name: str) -> Package:
     return package
 
 
-def run_pytest(checks: Checks, words: str, *, debug: bool) -> bool:
-    """Tell whether a check fails; pytest runs them in an empty folder, without anybody's settings."""
+def run_pytest(checks: Checks, words: str, *, debug: bool) -> int:
+    """Have pytest run the checks in an empty folder, without anybody's settings; return its exit code."""
     import pytest
 
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
@@ -109,7 +111,7 @@ def run_pytest(checks: Checks, words: str, *, debug: bool) -> bool:
         code = pytest.main([*options, "-k", " and ".join(asked), "checks.py"], plugins=[checks])
     if checks.error:
         raise checks.error
-    return code != 0
+    return int(code)
 
 
 def pytest_collectstart(collector: Any) -> None:
@@ -132,22 +134,17 @@ class Checks:
 
     package: Package
     flags: Mapping[str, Any]
-    planned: int | None = None
-    broken: bool = False
+    planned: bool = False
     error: BaseException | None = None
 
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what to check."""
         limit = 0 if self.flags["no_run"] else self.flags["limit"]
-        node.workerinput["plan"] = {"name": self.package.name, "limit": limit, "width": out.width}
+        node.workerinput["plan"] = {"name": self.package.name, "limit": limit}
 
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Note how many checks there are."""
-        self.planned = len(ids)
-
-    def pytest_collectreport(self, report: Any) -> None:
-        """Note a class that pytest cannot read."""
-        self.broken = self.broken or report.failed
+        """Note that a worker knows which checks there are."""
+        self.planned = True
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """Note what ended pytest."""

@@ -45,7 +45,7 @@ GIVEN = {"judge": "replies", "builder": "material"}
 """What only the author of a component can give a suite."""
 
 
-def classes(name: str, limit: int, width: int) -> dict[str, type]:
+def classes(name: str, limit: int) -> dict[str, type]:
     """Return the classes by what they are of, in the order in which they run; ``limit`` 0 is no run."""
     plugins = Plugins.installed()
     package = next(known for known in plugins.packages if known.name == name)
@@ -75,7 +75,7 @@ def classes(name: str, limit: int, width: int) -> dict[str, type]:
     some = limit and (editors or tasks)
     for editor, task in product(editors or [EDITOR], tasks or [TASK]) if some else ():
         subject = " on ".join(each.rpartition("/")[2] for each in (editor, task))
-        given = {"editor": editor, "task": task, "limit": limit, "width": width}
+        given = {"editor": editor, "task": task, "limit": limit}
         made[f"run of {subject}"] = type("Of", (RunTests,), given)
     return made
 
@@ -142,7 +142,6 @@ class RunTests:
     editor: str
     task: str
     limit: int
-    width: int
 
     def test_ends_with_every_case_answered(
         self, tmp_path: Path, record_property: Callable[[str, Any], None]
@@ -153,7 +152,7 @@ class RunTests:
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
             pytest.fail(f"it was not tried: {error}")
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
-        table = report.render(report.single(rows, LEVEL), self.width)
+        table = report.render(report.single(rows, LEVEL))
         record_property("table", table.rstrip())
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (

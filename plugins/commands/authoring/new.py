@@ -49,7 +49,14 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """
-    check_name(name)
+    # Components, packages and classes can have such names.
+    if not NAME.fullmatch(name) or len(name) > LONGEST or f"{name}-".startswith(PREFIX):
+        shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
+        raise UsageError(
+            f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters "
+            "at most",
+            f"such as my-editor; the package will be called {PREFIX}NAME",
+        )
     target = Path(out, PREFIX + name)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
@@ -90,14 +97,3 @@ def contents(kind: str, name: str) -> dict[str, str]:
                 path = path.replace(PACKAGE, f"src/{package}", 1)
             found[path] = Template(template.read_text(encoding="utf-8")).substitute(filled)
     return found
-
-
-def check_name(name: str) -> None:
-    """Raise `UsageError` for a name that no component, package and class can have."""
-    if NAME.fullmatch(name) and len(name) <= LONGEST and not f"{name}-".startswith(PREFIX):
-        return
-    shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
-    raise UsageError(
-        f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters at most",
-        f"such as my-editor; the package will be called {PREFIX}NAME",
-    )

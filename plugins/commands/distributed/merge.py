@@ -64,7 +64,11 @@ def merge(
     Raises `HarnessError`, before it writes, unless they are the whole of one run.
     """
     plugins = plugins or Plugins.installed()
-    parts = [_read(plugins, str(name)) for name in shards]
+    parts = []
+    for folder in map(RunFolder.at, map(str, shards)):
+        parts.append(Results.read(folder, own_metrics(plugins, folder)))
+        if parts[-1].shard is None:
+            raise UsageError(f"{folder.path} is no shard of a run, but a run", OTHER)
     if not parts:
         raise UsageError("there is nothing to merge", OTHER)
     for part in parts[1:]:
@@ -89,15 +93,6 @@ def merge(
         folder.event("merge", shards=numbers)
     run = Results.read(folder, parts[0].metrics)
     folder.write_results(run.results())
-    return run
-
-
-def _read(plugins: Plugins, name: str) -> Results:
-    """Read a shard. Raises `UsageError` for a whole run, `RunFolderError` for a damaged folder."""
-    folder = RunFolder.at(name)
-    run = Results.read(folder, own_metrics(plugins, folder))
-    if run.shard is None:
-        raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
     return run
 
 

@@ -126,20 +126,15 @@ class Actors:
             self.size, self._takes = len(takes), takes[0]
             self._places = ray().util.placement_group(takes, strategy="SPREAD")
             stack.callback(ray().util.remove_placement_group, self._places)
-            self._wait_for_places(settings.placement)
+            waits = ceil(settings.placement / STEP)
+            if not any(signals.held()(self._places.wait)(STEP) for _ in range(waits)):
+                raise ResourceError(
+                    f"{counted(self.size, 'worker')} got no place within {settings.placement:g} s: "
+                    "others hold what the cluster has, or no node has what a worker takes",
+                    "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
+                )
             self._make = ray().put(make)
             self._held = stack.pop_all()
-
-    def _wait_for_places(self, seconds: float) -> None:
-        for _ in range(ceil(seconds / STEP)):
-            with signals.held():
-                if self._places.wait(STEP):
-                    return
-        raise ResourceError(
-            f"{counted(self.size, 'worker')} got no place within {seconds:g} s: others hold what "
-            "the cluster has, or no node has what a worker takes",
-            "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
-        )
 
     @signals.held()
     def start(self) -> int:

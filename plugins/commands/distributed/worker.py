@@ -108,7 +108,19 @@ class Worker:
         """Load the model and assemble the runs; an error names the host."""
         host = socket.gethostname()
         try:
-            self.evaluations = self._assembled()
+            plugins, spec, loading = Plugins.installed(), self.order.runs[0][0], self.order.loading
+            ref = spec.model
+            assert ref is not None  # the driver has seen to that
+            trusted = loading.get("trust_remote_code", False)
+            assembly.checked_source(plugins, ref.name, ref.revision, trusted)
+            model = assembly.load(plugins, ref.name, **ref.options, **loading)
+            torch.set_num_threads(self.order.threads)
+            benchmark = assembly.make_benchmark(
+                plugins, spec.task, spec.task_args, model.source, spec.seed
+            )
+            self.evaluations = [
+                evaluation.assemble(plugins, model, benchmark, *run) for run in self.order.runs
+            ]
             for each in self.evaluations:
                 trial.check_seen(each)
         except (Exception, SystemExit) as error:
@@ -116,7 +128,6 @@ class Worker:
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
         self._bench = Loop(self.order.care)
-        model = self.evaluations[0].model
         card = {
             "host": host,
             "pid": os.getpid(),
@@ -126,19 +137,6 @@ class Worker:
             "identities": [each.identity for each in self.evaluations],
         }
         return Ready(self.number, card)
-
-    def _assembled(self) -> list[Evaluation]:
-        plugins, spec, loading = Plugins.installed(), self.order.runs[0][0], self.order.loading
-        ref = spec.model
-        assert ref is not None  # the driver has seen to that
-        trusted = loading.get("trust_remote_code", False)
-        assembly.checked_source(plugins, ref.name, ref.revision, trusted)
-        model = assembly.load(plugins, ref.name, **ref.options, **loading)
-        torch.set_num_threads(self.order.threads)
-        benchmark = assembly.make_benchmark(
-            plugins, spec.task, spec.task_args, model.source, spec.seed
-        )
-        return [evaluation.assemble(plugins, model, benchmark, *run) for run in self.order.runs]
 
     def run(self, batch: Batch) -> Iterator[Event]:
         """Run a batch; yield its records as they are made, and last what came of it."""

@@ -146,8 +146,12 @@ class SweepResults:
         points = []
         for point, run in runs:
             numbers = {name: number(run, name) for name in names}
-            own = [numbers[name] for name in averaged]
-            points.append(Scored(point, run, numbers, _mean(own) if own else number(run, HARMONIC)))
+            score = number(run, HARMONIC)
+            if own := [numbers[name] for name in averaged]:
+                # The mean of limits is further out than the limits of a mean.
+                means = [fmean(getattr(e, x) for e in own) for x in ("value", "low", "high")]
+                score = Estimate(*means, min(e.n for e in own))
+            points.append(Scored(point, run, numbers, score))
         return cls(axes, points, {name: known[name] for name in names}, averaged)
 
     @property
@@ -260,12 +264,6 @@ def mapped(asked: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
 def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
     """Return the measures of which a mean says something: shares that are better when higher."""
     return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
-
-
-def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of estimates with that of their limits, which are wider than the mean's own."""
-    value, low, high = (fmean(getattr(e, x) for e in estimates) for x in ("value", "low", "high"))
-    return Estimate(value, low, high, min(e.n for e in estimates))
 
 
 def _line(name: str, measure: Measure | None) -> MeasureRow:
