@@ -26,8 +26,7 @@ from edit_harness.shell.options import SETTINGS, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
 FAILED = 6
-NONE = 5
-"""pytest's exit code where no test has the words."""
+NONE = 5  # what pytest ends with if no test has the words
 CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
 

@@ -1,8 +1,7 @@
-"""Workers on Ray: an actor for each worker, in a cluster that runs or a Ray that is started here for the run.
+"""Workers on Ray: an actor for each, in a cluster that runs or a Ray that is started here for the run.
 
-Ray finds the actors a place, all of them or none, and tells when one's process or node is gone. It
-restarts and repeats nothing: what becomes of a worker's batch is `pool`'s matter. Ray is imported when
-it is first asked for, and its own log stays in Ray's files.
+Ray finds the actors a place, all of them or none, and tells when a process or node is gone. It restarts
+and repeats nothing: what becomes of a worker's batch is `pool`'s matter. Ray's own log stays in its files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The driver's side of a run on workers: it deals out chunks, writes the records that come, and bears losses.
 
-The driver alone writes, and what it has written stays, so that a run on workers is resumed and ends as
-one in one process. A worker that dies costs what it was at: that goes back to the queue. A chunk that
-takes down two workers without a record between them is taken apart, and a case that takes down two
-more is given up as one whose device failed.
+The driver alone writes, so that a run on workers is resumed and ends as one in one process. What a worker
+that dies was at goes back to the queue; a chunk that takes down two without a record between them is taken
+apart, and a case that takes down two more is given up as one whose device failed.
 """
 
 from __future__ import annotations

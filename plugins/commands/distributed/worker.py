@@ -1,8 +1,6 @@
-"""A worker's process: the order it gets, the model it loads once, the batches of chunks it runs, what it sends back.
+"""A worker's process: it assembles what the driver has assembled, and runs chunks as a run in one process does.
 
-A worker assembles what the driver has assembled, from the same order and by the same code, and runs
-chunks by the same route as a run in one process. It writes no run folder: it sends records, notes and
-events to the driver, which writes them (`pool`). How they travel is the executor's matter (`on_ray`).
+It writes no run folder: it sends records, notes and events to the driver, which writes them (`pool`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The checks of a bundle that need no model, by number, which begins with the level.
 
-Levels are 0, form; 1, data; 2, whether numbers follow from rows; 3, whether rows are what a measurement
-gives. A check is a generator of remarks: a text is a reason to reject the bundle, an `Unchecked` is not.
+A check is a generator of remarks: a text is a reason to reject the bundle, an `Unchecked` is not.
 """
 
 from __future__ import annotations

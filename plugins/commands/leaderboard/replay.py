@@ -41,8 +41,7 @@ from .evidence import Evidence
 from .sandbox import REPLAY, Draw
 
 TOLERANCE = 10 * baseline.TOLERANCE
-"""How far two honest measurements of an edited model may be apart, in nats: an edit adds to what machines
-differ by."""
+"""How far honest measurements may be apart, in nats: an edit adds to what machines differ by."""
 SHARE = 0.95
 """How many of the probes of each role have to agree."""
 INVALIDITY = "told as invalid"

@@ -1,7 +1,6 @@
-"""A child process that reads a bundle, and writes a report as the last thing that it does.
+"""A child process that reads a bundle within limits, or runs some of its cases again: ``python -m`` runs it.
 
-Whatever a bundle does to the child is a line in a report. Where no case is run again the child takes
-limits upon itself, and has bundled plugins only; ``python -m`` runs it.
+Whatever a bundle does to the child is a line in a report, which the child writes last.
 """
 
 from __future__ import annotations

@@ -85,8 +85,7 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
     paper: str
     table: Printed
     compares: Literal["values", "orderings", "figures"] = "values"
-    """values: within both intervals; orderings: which editor is above which; figures: the project's
-    own, of the same cases, within a fixed tolerance."""
+    """Within both intervals; which editor is above which; our own figures, within a fixed tolerance."""
     models: dict[str, Wanted]
     """By what the table calls them, in its order; so are the editors."""
     editors: Annotated[dict[str, Method], Meta(min_length=1)]

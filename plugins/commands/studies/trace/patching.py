@@ -1,10 +1,8 @@
-"""Causal tracing by activation patching (Meng et al., 2022, section 2), in passes that many rows share.
+"""Causal tracing by activation patching (Meng et al., 2022, section 2), many rows in each pass.
 
-A prompt is run clean, and again with noise on the embeddings of its subject, which is forgotten by
-that. Then one state of the noised run after the other is put back to what it was in the clean one:
-the output of a block at one token, or the outputs of the MLPs, or attentions, of a window of
-layers. The probability of the object says what each state brings back. Facts, noises and tokens share
-the passes of a state, a row for each.
+A prompt is run clean, and again with noise on the embeddings of its subject. Then one state of the noised
+run after the other is put back to what it was in the clean one: the output of a block at one token, or
+those of the MLPs, or attentions, of a window of layers. The probability of the object says what it brings back.
 """
 
 from __future__ import annotations

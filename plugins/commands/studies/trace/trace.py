@@ -1,9 +1,7 @@
-"""The command ``trace``: through which states of a model a fact, or a task's facts, are recalled.
+"""The command ``trace``: through which states of a model a fact, or a task's known facts, are recalled.
 
-A fact is traced to what the model itself answers, or to a target that is given; of a task only
-facts that the model knows, whose true object it answers first. The indirect effect of a state is by how
-much putting it back raises the probability of the object above that under noise; the total effect is
-what the noise takes away.
+The indirect effect of a state is by how much putting it back raises the probability of the object above
+that under noise; the total effect is what the noise takes away.
 """
 
 from __future__ import annotations
