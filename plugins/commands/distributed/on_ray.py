@@ -125,8 +125,8 @@ class Actors:
             self.size, self._takes = len(takes), takes[0]
             self._places = ray().util.placement_group(takes, strategy="SPREAD")
             stack.callback(ray().util.remove_placement_group, self._places)
-            waits = ceil(settings.placement / STEP)
-            if not any(signals.held()(self._places.wait)(STEP) for _ in range(waits)):
+            wait = signals.held()(self._places.wait)
+            if not any(wait(STEP) for _ in range(ceil(settings.placement / STEP))):
                 raise ResourceError(
                     f"{counted(self.size, 'worker')} got no place within {settings.placement:g} s: "
                     "others hold what the cluster has, or no node has what a worker takes",
