@@ -142,8 +142,8 @@ def say(label: str, text: str) -> None:
 def finish(todo: Sweep, found: SweepResults) -> None:
     """Print maps and a table, or JSON, and write the files that are asked for. Raises `ResourceError`."""
     flags, editor = todo.flags, todo.editor.name
-    data = {"editor": editor, "task": flags.task, "model": todo.model.name}
-    data |= {"cases": [case.id for case in todo.cases], **found.data()}
+    names = {"editor": editor, "task": flags.task, "model": todo.model.name}
+    data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
     heats = found.maps()
     maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
     table = found.table(f"{editor} on {counted(len(todo.cases), 'development case')}")
