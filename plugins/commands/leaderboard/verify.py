@@ -67,6 +67,8 @@ def _lines(report: Report) -> Iterator[str]:
             f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
             f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
         )
+        by = f"drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for"
+        yield f"         {by}; --json names the cases"
     if failed := report.having("failed"):
         yield f"rejected by check {failed[0].check}, {failed[0].name}"
     elif not report.good:
