@@ -14,7 +14,7 @@ from edit_harness.errors import UsageError, one_line
 from ..run.console import out
 from . import sandbox
 from .baseline import header_of
-from .bundle import Report
+from .bundle import Report, shown
 from .checks import HIGHEST
 from .sandbox import Draw
 
