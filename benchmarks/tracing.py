@@ -24,9 +24,8 @@ from edit_harness import Request
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
-from edit_harness_plugins.commands.studies.trace import method as ways
-from edit_harness_plugins.commands.studies.trace import passes
-from edit_harness_plugins.commands.studies.trace.method import Fact, Method, Traced
+from edit_harness_plugins.commands.studies.trace import patching
+from edit_harness_plugins.commands.studies.trace.patching import Fact, Method, Traced
 
 
 @click.command()
@@ -40,17 +39,19 @@ def main(count: int, samples: int) -> None:
     cases = assembly.make_benchmark(plugins, "counterfactplus", {}, model.source).cases
     requests = [case.requests[0] for case in cases[:count]]
     facts = [Fact.of(model, Request(r.prompt, r.subject, r.target_true)) for r in requests]
-    list(passes.trace(model, facts[:1], Method(samples=1)))  # what is tried once for a model
+    list(patching.trace(model, facts[:1], Method(samples=1)))  # so that none is the first
     print("| states | one by one, s | shared, s | ratio | difference |\n|---|---|---|---|---|")
-    for kind in ways.KINDS:
-        method = Method((kind,), ways.default_window(model.architecture.layers), samples=samples)
+    for kind in patching.KINDS:
+        method = Method(
+            (kind,), patching.default_window(model.architecture.layers), samples=samples
+        )
         print(f"| {kind} | {compared(model, facts, method)} |", flush=True)
 
 
 def compared(model: Model, facts: Sequence[Fact], method: Method) -> str:
     """Return the cells of a method."""
     alone, slow = timed(lambda: [one_by_one(model, fact, method) for fact in facts])
-    shared, quick = timed(lambda: list(passes.trace(model, facts, method)))
+    shared, quick = timed(lambda: list(patching.trace(model, facts, method)))
     apart = max(difference(one, other) for one, other in zip(alone, shared, strict=True))
     return f"{slow:.2f} | {quick:.2f} | {slow / quick:.1f} | {apart:.1e}"
 
@@ -67,9 +68,9 @@ def one_by_one(model: Model, fact: Fact, method: Method) -> Traced:
     """Trace a fact with a pass of the whole model for each kind, token and layer."""
     module: Any = model.module
     width = module.get_input_embeddings().embedding_dim
-    added = method.noise * ways.spread(model) * ways.noise(fact, method, width)
+    added = method.noise * patching.spread(model) * patching.noise(fact, method, width)
     # Modules are looked for by a pass of the model, so before anything is hooked.
-    sites = ways.sites(model, method.kinds, 1)
+    sites = patching.sites(model, method.kinds, 1)
     names = {kind: [s.modules[0] for s in sites if s.kind == kind] for kind in method.kinds}
     clean: dict[str, Tensor] = {}
     with ExitStack() as stack:

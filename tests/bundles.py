@@ -20,7 +20,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics, source_of
 from edit_harness.run.estimates import values
 from edit_harness.run.results import Results
-from edit_harness_plugins.commands.leaderboard import baseline, build, bundle, checks
+from edit_harness_plugins.commands.leaderboard import baseline, bundle, checks, submit
 from edit_harness_plugins.commands.leaderboard.bundle import Report
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
 
@@ -143,7 +143,7 @@ def honest(folder: Path, **changes) -> tuple[Forgery, Path, Results]:
     made = {"task_args": args, "metrics": METRICS, "output": folder / "runs"}
     run = eh.evaluate("rome", "counterfactplus", model, **made, **changes)
     path = folder / "baseline.jsonl"
-    baseline.write(path, *build.of_run(run))
+    baseline.write(path, *submit.of_run(run))
     manifest = json.loads(json.dumps(as_json(run.folder.planned())))
     mark = manifest["fingerprint"]
     return (

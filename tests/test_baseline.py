@@ -18,7 +18,7 @@ from edit_harness.registry.settings import source_of
 from edit_harness.run.assembly import make_benchmark
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.leaderboard.baseline import Baseline, disagreement, line
-from edit_harness_plugins.commands.leaderboard.build import of_run
+from edit_harness_plugins.commands.leaderboard.submit import of_run
 
 CASE = Case(
     "1", (), (Probe("efficacy", Choose("Rome is in", ("Italy", "Gaul"))), Probe("t", Generate("x")))
@@ -100,7 +100,7 @@ def test_divergences_before_an_edit_are_none():
 
 def test_the_content_of_a_case_is_in_its_hash():
     other = Case("1", (), CASE.probes, tags={"relation": "P17"})
-    assert len({baseline.content_hash(case) for case in (CASE, other)}) == 2
+    assert len({line(case, ()).hash for case in (CASE, other)}) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"baseline": 1}', "no", '{"baseline": 7}'])
@@ -145,7 +145,7 @@ def test_pockets_baselines_can_be_made_again(task, pocket, tmp_path):
     assert found.header == header
     assert list(found.lines) == [case.id for case in benchmark.cases]
     assert [each.hash for each in found.lines.values()] == [
-        *map(baseline.content_hash, benchmark.cases)
+        *(line(case, ()).hash for case in benchmark.cases)
     ]
     for new, known in zip(lines, found.lines.values(), strict=False):
         assert (new.id, new.tokens, new.likeliest) == (known.id, known.tokens, known.likeliest)

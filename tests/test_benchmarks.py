@@ -24,7 +24,7 @@ from benchmarks.naive import Asked
 from benchmarks.race import EDIT, EVALUATION, GENERATION, NEXT
 from edit_harness import Request
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.studies.trace.method import Fact, Method
+from edit_harness_plugins.commands.studies.trace.patching import Fact, Method
 
 OURS = {
     EDIT: (40, 15825, 12198, 1300, 1235),

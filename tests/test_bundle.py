@@ -235,7 +235,7 @@ def test_rows_that_are_none(name, tmp_path):
     evidence = Evidence(tmp_path, tmp_path, None)
     evidence.manifest = MANIFEST
     with pytest.raises((Rejected, RunFolderError), match=why):
-        _ = evidence.rows
+        _ = evidence.standing
 
 
 def inspected(tmp_path, path, limits=LIMITS):

@@ -22,7 +22,7 @@ from edit_harness.interfaces import Regime
 from edit_harness.run import plan
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
-from edit_harness_plugins.commands.distributed.merge import Whole, merge
+from edit_harness_plugins.commands.distributed.merge import merge
 from edit_harness_plugins.commands.results.diff import environment_of
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
@@ -50,7 +50,7 @@ def parts(originals, tmp_path):
 
 
 def joined(names, output, **settings):
-    return Whole(plugins(), [str(name) for name in names]).write(output, **settings)
+    return merge(list(names), output, plugins=plugins(), **settings)
 
 
 def changed(folder, **fields):
@@ -208,10 +208,14 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
 def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path):
     names = originals[1]
     halves = made(tmp_path / "halves", Share(2, 2)).folder.path
-    with pytest.raises(RunFolderError, match="shared twice: shard 1 of 3, and shard 2 of 2"):
+    with pytest.raises(
+        RunFolderError, match="otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"
+    ):
         joined([names[0], halves], tmp_path)
     fewer = made(tmp_path / "fewer", Share(2, SHARDS), limit=8).folder.path
-    with pytest.raises(RunFolderError, match=r"are of other cases, 10 and 8 in all\n.*--limit"):
+    with pytest.raises(
+        RunFolderError, match=r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"
+    ):
         joined([names[0], fewer, names[2]], tmp_path)
 
 
@@ -347,12 +351,6 @@ def test_the_table_is_that_of_a_run(halves, tmp_path):
     assert timeless(tmp_path / whole.name) == timeless(whole)
     shown, told = edit_harness("merge", *names, "-o", tmp_path)
     assert (shown.exit_code, "has rows already" in told) == (7, True)
-
-
-def test_json_is_the_results(halves, tmp_path):
-    shown, _ = edit_harness("merge", *halves[0], "-o", tmp_path, "--json", "-q")
-    assert json.loads(shown.stdout)["cases"] == 10
-    assert shown.stderr == ""
 
 
 @pytest.mark.parametrize(

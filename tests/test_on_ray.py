@@ -337,9 +337,11 @@ def test_settings_that_make_no_sense(text, cause):
 @pytest.mark.parametrize(
     "address", ["127.0.0.1:1", "127.0.0.1:99999", "somewhere", "ray://nowhere.invalid:10001"]
 )
-def test_addresses_at_which_nothing_is(address):
-    with pytest.raises(ResourceError) as caught:
-        on_ray.check_address(address)
+def test_addresses_at_which_nothing_is(address, monkeypatch):
+    outside = SimpleNamespace(is_initialized=lambda: False)
+    monkeypatch.setattr(on_ray, "ray", lambda: outside)
+    with pytest.raises(ResourceError) as caught, on_ray.connected(address):
+        pass
     assert caught.value.cause.startswith(f"no Ray cluster answers at {address}: ")
     assert "HOST:PORT" in caught.value.remedy
 

@@ -14,8 +14,6 @@ from edit_harness import UsageError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import VERSION
 from edit_harness_plugins.commands.leaderboard import submit
-from edit_harness_plugins.commands.leaderboard.bundle import Finding, Report
-from edit_harness_plugins.commands.leaderboard.evidence import NO_BASELINE
 
 pytestmark = pytest.mark.skipif(VERSION < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
@@ -67,21 +65,6 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     assert code == 0
 
 
-def test_a_run_that_nobody_can_check_is_told_how_to_be(made, tmp_path, monkeypatch):
-    run, _ = made
-    path = changed(run, tmp_path, model={"path": "gpt2-xl"})
-    lacking = Finding("1.3", "task", "unchecked", NO_BASELINE)
-    monkeypatch.setattr(submit, "inspect", lambda path, *_: Report(str(path), 2, [lacking]))
-    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
-    assert code == 6
-    said = " ".join(printed.split())
-    file = tmp_path / "b.baseline.jsonl"
-    assert (
-        f"leaderboard baseline -m gpt2-xl -t counterfactplus --dtype float32 --out {file}" in said
-    )
-    assert f"edit-harness verify {tmp_path / 'b.zip'} --baseline {file}" in said
-
-
 def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
     run, _ = made
     monkeypatch.setenv("HOME", "/home/ada")
@@ -104,15 +87,6 @@ def test_what_no_file_has_cannot_be_run_again(made):
     with pytest.raises(UsageError, match="is of Mine, a class that no file has") as error:
         submit.check(replace(made[0], manifest=manifest))
     assert "--plugin FILE" in error.value.remedy
-
-
-def test_what_a_board_rejects_is_told(made, tmp_path):
-    run, baseline = made
-    flags = ("--out", tmp_path / "b.zip", "--baseline", baseline)
-    preview = {"preview": {"precision": "half", "floor": 0.1, "largest": 0.2}}
-    code, printed = edit_harness("submit", changed(run, tmp_path, **preview), *SAID, *flags)
-    assert code == 6
-    assert "failed: check 1.3, task: the run is a" in printed
 
 
 def test_a_shard_is_no_submission(made, tmp_path):

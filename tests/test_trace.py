@@ -18,7 +18,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.studies.trace import trace as command
-from edit_harness_plugins.commands.studies.trace.method import Fact, Method, Traced
+from edit_harness_plugins.commands.studies.trace.patching import Fact, Method, Traced
 from edit_harness_plugins.commands.studies.trace.trace import (
     END,
     FIRST,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 Knows = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
-"""Takes prompts with objects, and tells of each whether a model goes on with the object: whether each
-of its tokens is the likeliest in its place."""
+"""Takes prompts with objects, and tells of each whether a model goes on with the object, greedily."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,44 +55,25 @@ def build_data(
     component = plugins.find("builder", name)
     builder: Builder = build_component(component, builder_args, seed)
     target = Path(os.path.abspath(out))
-    check_place(target, builder)
-    words = readable(templates, "--templates") if templates else None
-    facts = readable(triples, "--triples")
+    empty = builder.makes == "folder" and target.is_dir() and not any(target.iterdir())
+    if target.exists() and not empty:
+        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
+    for flag, file in (("--templates", templates), ("--triples", triples)):
+        if file and not Path(file).is_file():
+            raise DataError(f"there is no file {file}", f"name one: {flag} FILE")
+    words = Path(templates) if templates else None
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
-    with in_place(target) as partial:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Nothing is left of what was not finished.
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        partial = Path(folder) / target.name
         # What else a builder raises is its author's to mend.
         whose = named("builder", component.name, builder)
         with blamed(f"{whose} failed", builder, passing=(HarnessError, OSError)):
-            builder.build(Material(facts, words, knows), partial, Terminal(stderr=True).print)
-    Terminal().print(f"saved    {out}")
-
-
-def readable(path: str, flag: str) -> Path:
-    """Return the path of a file that is there. Raises `DataError`."""
-    if not Path(path).is_file():
-        raise DataError(f"there is no file {path}", f"name one: {flag} FILE")
-    return Path(path)
-
-
-def check_place(target: Path, builder: Builder) -> None:
-    """Raise `UsageError` if something stands where the data would go, save an empty folder."""
-    if builder.makes == "folder" and target.is_dir() and not any(target.iterdir()):
-        return
-    if target.exists():
-        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
-
-
-@contextmanager
-def in_place(target: Path) -> Iterator[Path]:
-    """Give a path to write to, and move what was written to ``target`` when all is written.
-
-    Nothing is left of what was not finished.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        partial = Path(folder) / target.name
-        yield partial
+            material = Material(Path(triples), words, knows)
+            builder.build(material, partial, Terminal(stderr=True).print)
         partial.rename(target)
+    Terminal().print(f"saved    {out}")
 
 
 def knowledge(plugins: Plugins, name: str, loading: LoadingFlags) -> Knows:

@@ -20,11 +20,7 @@ from . import Builder, Material
 
 
 class BuilderTests(Suite):
-    """What every builder must do.
-
-    It makes a file or a folder, where it is told to, and the same bytes again; facts that no model knows,
-    and files that are none, are errors for users. Nothing global changes.
-    """
+    """What every builder must do: make a file or a folder, the same bytes again, and errors for users."""
 
     builder: Builder
     material: Material

@@ -10,10 +10,9 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from edit_harness.shell.options import SETTINGS, debug, with_selection
 from edit_harness.shell.terminal import Terminal, plain
 
 FAILED = 6
-"""The exit code of a package that does not conform, or of which something was not tried."""
+NONE = 5  # what pytest ends with if no test has the words
 CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
 
@@ -54,14 +53,16 @@ def check(distribution: str, words: str, debug: bool, **flags: Any) -> int:
     if missing := [name for name in ("pytest", "xdist") if not importlib.util.find_spec(name)]:
         raise PluginError(f"the suites need {missing[0]}", "pip install 'pytest>=9' pytest-xdist")
     out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
-    outcomes = Outcomes(package, flags)
-    run_pytest(outcomes, words, debug=debug)
-    if outcomes.planned == [] and not outcomes.found:
+    checks = Checks(package, flags)
+    code = run_pytest(checks, words, debug=debug)
+    if not checks.planned:
+        out.print("the interpreter died before the first check: edit-harness plugins --check")
+    elif code == NONE:
         raise UsageError(
             f"no check of {package.name} has the words {words!r}",
             "the words are looked for in the lines that check prints",
         )
-    return outcomes.told()
+    return FAILED if code or not checks.planned else 0
 
 
 def find(name: str) -> Package:
@@ -82,8 +83,8 @@ def find(name: str) -> Package:
     return package
 
 
-def run_pytest(outcomes: Outcomes, words: str, *, debug: bool) -> None:
-    """Have pytest run the checks, in an empty folder and without anybody's settings."""
+def run_pytest(checks: Checks, words: str, *, debug: bool) -> int:
+    """Have pytest run the checks in an empty folder, without anybody's settings; return its exit code."""
     import pytest
 
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
@@ -99,16 +100,17 @@ def run_pytest(outcomes: Outcomes, words: str, *, debug: bool) -> None:
         options = ["--import-mode=importlib", "-c", "pytest.ini", "--rootdir=."]
         options += ["--confcutdir=.", "--basetemp=tmp", "-p", "no:cacheprovider"]
         options += ["-p", "no:warnings", "-p", "xdist", "-p", __name__]
-        options += ["-v", "--no-header", "-rfEx", f"--tb={'long' if debug else 'line'}"]
+        options += ["-v", "--no-header", "-rfE", f"--tb={'long' if debug else 'line'}"]
         # Workers get few checks at a time: those that one leaves behind would come last.
         options += ["--numprocesses=1", "--dist=load", "--maxschedchunk=1"]
         options += [f"--max-worker-restart={CRASHES - 1}"]
-        options += ["-o", f"faulthandler_timeout={outcomes.flags['seconds']}"]
+        options += ["-o", f"faulthandler_timeout={checks.flags['seconds']}"]
         options += ["-o", "faulthandler_exit_on_timeout=true"]
         asked = [word for word in words.split() if word not in ("and", "or", "not")]
-        pytest.main([*options, "-k", " and ".join(asked), "checks.py"], plugins=[outcomes])
-    if outcomes.error:
-        raise outcomes.error
+        code = pytest.main([*options, "-k", " and ".join(asked), "checks.py"], plugins=[checks])
+    if checks.error:
+        raise checks.error
+    return int(code)
 
 
 def pytest_collectstart(collector: Any) -> None:
@@ -126,26 +128,22 @@ def pytest_collectstart(collector: Any) -> None:
 
 
 @dataclass
-class Outcomes:
-    """A plugin of pytest that counts what comes of the checks, and prints the tables of runs."""
+class Checks:
+    """A plugin of pytest that tells its worker what to check, and prints the tables of runs."""
 
     package: Package
     flags: Mapping[str, Any]
-    planned: list[str] | None = None
-    """The names of the checks; None until a worker has told them."""
-    found: dict[str, str] = field(default_factory=dict)
-    """What came of each, by its name."""
+    planned: bool = False
     error: BaseException | None = None
-    """What ended pytest."""
 
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what to check."""
         limit = 0 if self.flags["no_run"] else self.flags["limit"]
-        node.workerinput["plan"] = {"name": self.package.name, "limit": limit, "width": out.width}
+        node.workerinput["plan"] = {"name": self.package.name, "limit": limit}
 
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Note which checks there are."""
-        self.planned = ids
+        """Note that a worker knows which checks there are."""
+        self.planned = True
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """Note what ended pytest."""
@@ -153,26 +151,7 @@ class Outcomes:
 
     pytest_internalerror = pytest_keyboard_interrupt
 
-    def pytest_collectreport(self, report: Any) -> None:
-        """Take a class that pytest cannot read."""
-        self.found[report.nodeid] = report.outcome
-
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take a part of a check: its fixtures, or itself."""
-        outcome = "not tried" if hasattr(report, "wasxfail") else report.outcome
-        if self.found.get(report.nodeid, "passed") == "passed":
-            self.found[report.nodeid] = outcome
+        """Print the table of a run."""
         if report.when == "call" and (table := dict(report.user_properties).get("table")):
             out.print(f"\n{table}")
-
-    def told(self) -> int:
-        """Say how many checks came out how, and return the exit code."""
-        if self.planned is None:
-            out.print("the interpreter died before the first check: edit-harness plugins --check")
-            return FAILED
-        missing = [name for name in self.planned if name not in self.found]
-        counts = Counter([*self.found.values(), *["not tried"] * len(missing)])
-        text = [f"{counts[each]} {each}" for each in ("passed", "failed", "not tried", "skipped")]
-        good = not counts["failed"] and not counts["not tried"]
-        out.print(plain(", ".join(text), "bold green" if good else "bold red"))
-        return 0 if good else FAILED

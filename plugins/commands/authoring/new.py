@@ -24,7 +24,6 @@ TEMPLATES = Path(__file__).with_name("scaffold")
 SUFFIX = ".tmpl"
 """What keeps tools from taking a template for the file that it becomes."""
 PACKAGE = "package"
-"""The folder of templates that becomes the package."""
 PREFIX = f"{DISTRIBUTION}-"
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 24
@@ -50,7 +49,14 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
     """
-    check_name(name)
+    # Components, packages and classes can have such names.
+    if not NAME.fullmatch(name) or len(name) > LONGEST or f"{name}-".startswith(PREFIX):
+        shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
+        raise UsageError(
+            f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters "
+            "at most",
+            f"such as my-editor; the package will be called {PREFIX}NAME",
+        )
     target = Path(out, PREFIX + name)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
@@ -70,7 +76,7 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
 
 def contents(kind: str, name: str) -> dict[str, str]:
     """Return the text of each file by its path; a kind's own file counts rather than that of every package."""
-    package = module_of(name)
+    package = (PREFIX + name).replace("-", "_")
     ours = Version(version(DISTRIBUTION))
     filled = {
         "kind": kind,
@@ -91,19 +97,3 @@ def contents(kind: str, name: str) -> dict[str, str]:
                 path = path.replace(PACKAGE, f"src/{package}", 1)
             found[path] = Template(template.read_text(encoding="utf-8")).substitute(filled)
     return found
-
-
-def module_of(name: str) -> str:
-    """Return what Python imports."""
-    return (PREFIX + name).replace("-", "_")
-
-
-def check_name(name: str) -> None:
-    """Raise `UsageError` for a name that no component, package and class can have."""
-    if NAME.fullmatch(name) and len(name) <= LONGEST and not f"{name}-".startswith(PREFIX):
-        return
-    shown = repr(name) if len(name) <= LONGEST else f"{name[:LONGEST]!r}…"
-    raise UsageError(
-        f"{shown} is no name: a-z, 0-9 and single hyphens after a letter, {LONGEST} characters at most",
-        f"such as my-editor; the package will be called {PREFIX}NAME",
-    )

@@ -6,27 +6,25 @@ through the ordinary writer: a merge that is interrupted leaves a run that is no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import click
 import numpy as np
 from msgspec import UNSET, structs
 
-from edit_harness.data import Case, Visit
+from edit_harness.data import Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
 from edit_harness.folder.folder import RunFolder, check_writable, folder_name
 from edit_harness.folder.manifest import Manifest, ShardInfo, extended
-from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
-from edit_harness.shell.options import SETTINGS, as_json, debug, with_plugins
+from edit_harness.shell.options import SETTINGS, debug, with_plugins
 
 from ..report.facts import sound
 from ..results.diff import environment_of, identities, short
@@ -40,224 +38,176 @@ ANEW = "run the shards anew, with --new"
 @click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the result.")
-@click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
-@as_json
 @debug
 @with_plugins
-def command(plugins: Plugins, shards: Sequence[str], **flags: Any) -> int:
+def command(
+    plugins: Plugins, debug: bool, shards: Sequence[str], output_path: str, new: bool
+) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 
-    whole = Whole(plugins, shards)
-    output, quiet = Path(flags["output_path"]), flags["quiet"]
-    check_writable(output)
-    run = whole.write(output, new=flags["new"])
-    if quiet:
-        console.note_pending(run)
-    for note in run.folder.notes if not quiet else ():
+    run = merge(shards, output_path, new=new, plugins=plugins)
+    for note in run.folder.notes:
         console.err.print(f"note     {note}", markup=False)
-    if flags["as_json"]:
-        console.out.out(json.dumps(run.results(), indent=1))
-    else:
-        console.finished(run, quiet=quiet, verbose=flags["verbose"])
+    console.finished(run, quiet=False, verbose=False)
     return 0 if sound(run) else 1
 
 
 def merge(
-    shards: Sequence[str | Path], output: str | Path = "results", *, new: bool = False
+    shards: Sequence[str | Path],
+    output: str | Path = "results",
+    *,
+    new: bool = False,
+    plugins: Plugins | None = None,
 ) -> Results:
     """Join the shards of a run, by their folders, to the run that one process would have made.
 
-    Raises `HarnessError`, before anything is written, for shards that are not the whole of one run.
+    Raises `HarnessError`, before it writes, unless they are the whole of one run.
     """
-    return Whole(Plugins.installed(), list(map(str, shards))).write(Path(output), new=new)
+    plugins = plugins or Plugins.installed()
+    parts = []
+    for folder in map(RunFolder.at, map(str, shards)):
+        parts.append(Results.read(folder, own_metrics(plugins, folder)))
+        if parts[-1].shard is None:
+            raise UsageError(f"{folder.path} is no shard of a run, but a run", OTHER)
+    if not parts:
+        raise UsageError("there is nothing to merge", OTHER)
+    for part in parts[1:]:
+        _check_together(parts[0], part)
+    parts = _in_order(parts)
+    plan = _plan(parts)
+    rows = _rows(parts, plan)
+    manifest = _manifest(parts)
+    known = {name: part.by_id for part in parts for name in part.by_id}
+    cases = [known[name][name] for name in _place(parts[0]).cases if name in known]
+    if cases_digest(cases) != _place(parts[0]).cases_digest:
+        raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
+    check_writable(Path(output))
+    folder = _opened(parts[0].manifest, Path(output), new=new)
+    with folder.writing() as write:
+        folder.write_cases(cases)
+        folder.write_manifest(manifest)
+        for table, number in rows:
+            write(table[number])
+        folder.notes += _environments(parts)
+        numbers = [{"number": _place(p).number, "folder": p.folder.path.name} for p in parts]
+        folder.event("merge", shards=numbers)
+    run = Results.read(folder, parts[0].metrics)
+    folder.write_results(run.results())
+    return run
 
 
-@dataclass(eq=False)
-class Shard:
-    """A part of a run, as its folder has it."""
-
-    run: Results
-    share: Share
-    said: ShardInfo
-    """What its manifest says of the plan, and of its place in it."""
-
-    @classmethod
-    def read(cls, plugins: Plugins, name: str) -> Shard:
-        """Read a folder. Raises `UsageError` for one of no shard, `RunFolderError` for a damaged one."""
-        folder = RunFolder.at(name)
-        run = Results.read(folder, own_metrics(plugins, folder))
-        if run.shard is None:
-            raise UsageError(f"{name} is no shard of a run, but a run", OTHER)
-        return cls(run, run.shard, cast(ShardInfo, run.manifest.shard))
-
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.run.folder.path
-
-    @property
-    def places(self) -> Iterator[int]:
-        """Yield where its visits stand in the plan."""
-        for start, stop in self.said.spans:
-            yield from range(start, stop)
-
-    def rows(self, visits: Sequence[Visit]) -> RunTable:
-        """Return its records of these visits. Raises `RunFolderError` if one is missing."""
-        table = RunTable.of(self.run.everything)
-        there = zip(table.cases, table.states.tolist(), strict=True)
-        places = {visit: place for place, visit in enumerate(there)}
-        if missing := sum(visit not in places for visit in visits):
-            raise RunFolderError(
-                f"{self.path} is not finished: {counted(missing, 'record')} of {len(visits):,} missing",
-                f"the command that began it goes on, with {self.share.flag}",
-            )
-        return table.taken(np.array([places[visit] for visit in visits], dtype=np.int64))
+def _place(part: Results) -> ShardInfo:
+    """Return what a shard's manifest says of the plan, and of its place in it."""
+    return cast(ShardInfo, part.manifest.shard)
 
 
-def check_together(one: Shard, two: Shard) -> None:
+def _check_together(one: Results, two: Results) -> None:
     """Raise `RunFolderError` for shards of different runs, or of a run that was shared otherwise."""
-    both = f"{one.path} and {two.path}"
-    if found := identities(one.run.manifest.identity, two.run.manifest.identity):
+    paths = f"{one.folder.path} and {two.folder.path}"
+    if found := identities(one.manifest.identity, two.manifest.identity):
         change, *more = found
         values = " and ".join(short(value) for value in (change.first, change.second))
         rest = f", and {counted(len(more), 'other difference')}" if more else ""
         raise RunFolderError(
-            f"{both} are of different runs: {change.field} is {values}{rest}",
-            f"edit-harness diff {one.path} {two.path} says all of it",
+            f"{paths} are of different runs: {change.field} is {values}{rest}",
+            f"edit-harness diff {one.folder.path} {two.folder.path} says all of it",
         )
-    if one.share.of != two.share.of:
+    if (
+        len({(_place(p).of, _place(p).cases_digest, tuple(_place(p).cases)) for p in (one, two)})
+        > 1
+    ):
+        plans = [f"shard {part.shard} of {len(_place(part).cases):,} cases" for part in (one, two)]
         raise RunFolderError(
-            f"{both} are of a run that was shared twice: shard {one.share}, and shard {two.share}",
-            f"name those of one sharing: --shard I/{one.share.of}, or I/{two.share.of}",
-        )
-    if one.said.cases_digest != two.said.cases_digest or one.said.cases != two.said.cases:
-        counts = " and ".join(f"{len(each.said.cases):,}" for each in (one, two))
-        raise RunFolderError(
-            f"{both} are of other cases, {counts} in all",
-            "run all shards with the same --limit and --samples; the same folders go on",
+            f"{paths} are of a run that was shared otherwise: {' and '.join(plans)}",
+            "run all with the same N of --shard I/N, --limit and --samples; the same folders go on",
         )
 
 
-def check_numbers(shards: Sequence[Shard]) -> None:
-    """Raise an error if a shard is there twice, or missing."""
-    known: dict[int, Shard] = {}
-    for shard in shards:
-        if (other := known.setdefault(shard.share.number, shard)) is not shard:
-            paths = f"{other.path} and {shard.path}"
-            raise UsageError(f"shard {shard.share} is there twice: {paths}", "name one of them")
-    of = shards[0].share.of
+def _in_order(parts: Sequence[Results]) -> list[Results]:
+    """Return the shards by their numbers. Raises an error if one is there twice, or missing."""
+    known: dict[int, Results] = {}
+    for part in parts:
+        if (other := known.setdefault(_place(part).number, part)) is not part:
+            paths = f"{other.folder.path} and {part.folder.path}"
+            raise UsageError(f"shard {part.shard} is there twice: {paths}", "name one of them")
+    of = _place(parts[0]).of
     if missing := [Share(n, of) for n in range(1, of + 1) if n not in known]:
         raise RunFolderError(
             f"{counted(len(missing), 'shard')} of {of} missing, the first of them {missing[0]}",
             f"name its folder; if there is none, run it: the same command with {missing[0].flag}",
         )
+    return [known[number] for number in sorted(known)]
 
 
-class Whole:
-    """Shards that are a whole run together. Raises `HarnessError` for those that are not."""
+def _plan(parts: Sequence[Results]) -> list[tuple[Results, Visit]]:
+    """Return all visits in the order of the plan, each with the shard that has it."""
+    places = [n for part in parts for span in _place(part).spans for n in range(*span)]
+    visits = [(part, (case, state)) for part in parts for case, state in _place(part).visits]
+    whole = sorted(places) == list(range(_place(parts[0]).planned))
+    if not whole or not len(places) == len(visits) == len({visit for _, visit in visits}):
+        raise RunFolderError("the shards do not make up their plan", ANEW)
+    return [visits[number] for number in np.argsort(places)]
 
-    def __init__(self, plugins: Plugins, names: Sequence[str]) -> None:
-        shards = [Shard.read(plugins, name) for name in names]
-        if not shards:
-            raise UsageError("there is nothing to merge", OTHER)
-        for shard in shards[1:]:
-            check_together(shards[0], shard)
-        check_numbers(shards)
-        self.shards = sorted(shards, key=lambda shard: shard.share.number)
-        self.first, self.plan = self.shards[0], self.shards[0].said
-        places = [place for shard in self.shards for place in shard.places]
-        visits = [(case, state) for shard in self.shards for case, state in shard.said.visits]
-        numbers = [n for n, shard in enumerate(self.shards) for _ in shard.said.visits]
-        whole = sorted(places) == list(range(self.plan.planned))
-        if not whole or not len(places) == len(visits) == len(set(visits)):
-            raise RunFolderError("the shards do not make up their plan", ANEW)
-        self.order = sorted(zip(places, visits, numbers, strict=True))
-        """Place, visit and shard of each record of the plan."""
-        self.rows = [
-            shard.rows([visit for _, visit, own in self.order if own == number])
-            for number, shard in enumerate(self.shards)
-        ]
-        self.judged = self._judged()
-        """The manifest of a shard whose texts are judged, if there is one."""
-        if cases_digest(self.cases) != self.plan.cases_digest:
-            raise RunFolderError("the cases of the shards are not those of their plan", ANEW)
 
-    @property
-    def records(self) -> Iterator[Record]:
-        """Yield the records in the order of the plan."""
-        rows = [iter(table) for table in self.rows]
-        for _, _, number in self.order:
-            yield next(rows[number])
-
-    @property
-    def cases(self) -> Iterator[Case]:
-        """Yield the cases in the order of the plan. Raises `RunFolderError` if one is missing."""
-        known = {name: shard.run.by_id for shard in self.shards for name in shard.run.by_id}
-        for name in self.plan.cases:
-            if name not in known:
-                raise RunFolderError(f"no shard has case {name}", ANEW)
-            yield known[name][name]
-
-    @property
-    def environment(self) -> dict[str, list[str]]:
-        """What the shards were run with, by its name; bits may differ where that is more than one thing."""
-        found: dict[str, list[str]] = {}
-        for shard in self.shards:
-            for key, value in environment_of(shard.run.manifest.segments).items():
-                found[key] = list(dict.fromkeys([*found.get(key, ()), value]))
-        return found
-
-    def _judged(self) -> Manifest:
-        """Return the manifest that says who judged. Raises `RunFolderError` for two judges."""
-        every = [shard.run.manifest for shard in self.shards]
-        found = [manifest for manifest in every if manifest.judged_by]
-        if any(manifest.judged_by != found[0].judged_by for manifest in found):
+def _rows(
+    parts: Sequence[Results], plan: Sequence[tuple[Results, Visit]]
+) -> list[tuple[RunTable, int]]:
+    """Return where the record of each visit is. Raises `RunFolderError` if one is missing."""
+    found: dict[tuple[Results, Visit], tuple[RunTable, int]] = {}
+    for part in parts:
+        table = RunTable.of(part.everything)
+        visits = zip(table.cases, table.states.tolist(), strict=True)
+        found |= {(part, visit): (table, number) for number, visit in enumerate(visits)}
+        wanted = [each for each in plan if each[0] is part]
+        if missing := sum(each not in found for each in wanted):
             raise RunFolderError(
-                "the shards were judged by different judges",
-                "have all judged by one: edit-harness score SHARD… --judge NAME",
+                f"{part.folder.path} is not finished: {counted(missing, 'record')} of "
+                f"{len(wanted):,} missing",
+                f"the command that began it goes on, with {cast(Share, part.shard).flag}",
             )
-        return found[0] if found else every[0]
+    return [found[each] for each in plan]
 
-    def write(self, output: Path, *, new: bool = False) -> Results:
-        """Write the run's folder, and return the run. Raises `RunFolderError` if it has rows already."""
-        manifest = self.first.run.manifest
-        identity, preview = manifest.identity, manifest.preview
-        precision = preview.precision if preview else ""
-        names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
-        folder = RunFolder.open(output, folder_name(*names, precision), identity, new=new)
-        if folder.visits():
-            raise RunFolderError(
-                f"{folder.path} has rows already: it is the run, or what an interrupted merge left",
-                "remove it, or join the shards in a sibling folder: --new",
-            )
-        with folder.writing() as write:
-            self._settle(folder)
-            for record in self.records:
-                write(record)
-            for key, values in self.environment.items():
-                if len(values) > 1:
-                    told = f"the shards were run with more than one {key}: {'; '.join(values)}"
-                    folder.notes.append(told)
-            shards = [{"number": s.share.number, "folder": s.path.name} for s in self.shards]
-            folder.event("merge", shards=shards)
-        run = Results.read(folder, self.first.run.metrics)
-        folder.write_results(run.results())
-        return run
 
-    def _settle(self, folder: RunFolder) -> None:
-        """Write down what the rows of a folder are of."""
-        environment = {key: ", ".join(values) for key, values in self.environment.items()}
-        manifest = structs.replace(
-            self.first.run.manifest,
-            judged_by=self.judged.judged_by,
-            judge_settings=self.judged.judge_settings,
-            cases=list(self.plan.cases),
-            cases_sha256="",
-            visits=self.plan.planned,
-            segments=extended((), 0, environment),
-            shard=UNSET,
+def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
+    """Return the folder of the whole run. Raises `RunFolderError` if it has rows already."""
+    identity, preview = manifest.identity, manifest.preview
+    names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
+    name = folder_name(*names, preview.precision if preview else "")
+    folder = RunFolder.open(output, name, identity, new=new)
+    if folder.visits():
+        raise RunFolderError(
+            f"{folder.path} has rows already: it is the run, or what an interrupted merge left",
+            "remove it, or join the shards in a sibling folder: --new",
         )
-        folder.write_cases(self.cases)
-        folder.write_manifest(manifest)
+    return folder
+
+
+def _manifest(parts: Sequence[Results]) -> Manifest:
+    """Return what the whole run's manifest says. Raises `RunFolderError` for two judges."""
+    judged = [part.manifest for part in parts if part.manifest.judged_by] or [parts[0].manifest]
+    if any(manifest.judged_by != judged[0].judged_by for manifest in judged):
+        raise RunFolderError(
+            "the shards were judged by different judges",
+            "have all judged by one: edit-harness score SHARD… --judge NAME",
+        )
+    segments = [segment for part in parts for segment in part.manifest.segments]
+    return structs.replace(
+        parts[0].manifest,
+        judged_by=judged[0].judged_by,
+        judge_settings=judged[0].judge_settings,
+        cases=list(_place(parts[0]).cases),
+        cases_sha256="",
+        visits=_place(parts[0]).planned,
+        segments=extended((), 0, environment_of(segments)),
+        shard=UNSET,
+    )
+
+
+def _environments(parts: Sequence[Results]) -> Iterator[str]:
+    """Yield a line for each thing that shards had otherwise: the last bits of numbers may differ."""
+    every = [environment_of(part.manifest.segments) for part in parts]
+    for key in dict.fromkeys(chain.from_iterable(every)):
+        values = list(dict.fromkeys(each[key] for each in every if key in each))
+        if len(values) > 1:
+            yield f"the shards were run with more than one {key}: {'; '.join(values)}"

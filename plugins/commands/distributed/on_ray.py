@@ -1,8 +1,7 @@
-"""Workers on Ray: an actor for each worker, in a cluster that runs or a Ray that is started here for the run.
+"""Workers on Ray: an actor for each, in a cluster that runs or a Ray that is started here for the run.
 
-Ray finds the actors a place, all of them or none, and tells when one's process or node is gone. It
-restarts and repeats nothing: what becomes of a worker's batch is `pool`'s matter. Ray is imported when
-it is first asked for, and its own log stays in Ray's files.
+Ray finds the actors a place, all of them or none, and tells when a process or node is gone. It restarts
+and repeats nothing: what becomes of a worker's batch is `pool`'s matter. Ray's own log stays in its files.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,13 +29,12 @@ from .pool import WorkerExecutor
 from .worker import INSTALL, Batch, Died, Event, Failed, Order, Worker
 
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""What Ray reads when it is imported: no reports to its makers; who takes no GPU sees all."""
+"""What Ray reads on import: no reports to its makers; who takes no GPU sees all."""
 STORE = 256 * 2**20
 """Bytes for what is on its way between processes, of a Ray that is started here: rows are small."""
 TRAVELS = ("EDIT_HARNESS_", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Beginnings of the variables that a worker gets from the command's environment; none is a secret."""
-STEP = 1.0
-"""Seconds of a wait that are not interrupted."""
+STEP = 1.0  # seconds of a wait that nothing interrupts
 log = logging.getLogger(__name__)
 
 
@@ -114,28 +112,11 @@ class WorkerActor:
         yield from self.worker.run(batch)
 
 
-def actor(where: Any, takes: Mapping[str, float]) -> Any:
-    """Start an actor that Ray neither starts again nor asks twice."""
-    passed = {k: v for k, v in os.environ.items() if k.startswith(TRAVELS)}
-    kind = ray().remote(WorkerActor).options(
-        num_cpus=takes.get("CPU", 0),
-        num_gpus=takes.get("GPU", 0),
-        max_restarts=0,
-        max_task_retries=0,
-        scheduling_strategy=where,
-        runtime_env={"env_vars": passed},
-    )  # fmt: skip
-    return kind.remote(os.getcwd())
-
-
 class Actors:
-    """`Workers` that are Ray's actors; they hold Ray and their places until they are closed.
-
-    ``make`` makes what works in an actor's process, of the worker's number.
-    """
+    """`Workers` that are Ray's actors; ``make`` makes what works in the process of a worker's number."""
 
     def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
-        self._settings, self._numbers = settings, count()
+        self._numbers = count()
         self._actors: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}  # of those at work: they yield events
         with ExitStack() as stack:
@@ -144,28 +125,30 @@ class Actors:
             self.size, self._takes = len(takes), takes[0]
             self._places = ray().util.placement_group(takes, strategy="SPREAD")
             stack.callback(ray().util.remove_placement_group, self._places)
-            self._wait_for_places()
+            wait = signals.held()(self._places.wait)
+            if not any(wait(STEP) for _ in range(ceil(settings.placement / STEP))):
+                raise ResourceError(
+                    f"{counted(self.size, 'worker')} got no place within {settings.placement:g} s: "
+                    "others hold what the cluster has, or no node has what a worker takes",
+                    "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
+                )
             self._make = ray().put(make)
             self._held = stack.pop_all()
 
-    def _wait_for_places(self) -> None:
-        """Raise `ResourceError` if there is no place for all workers in time."""
-        for _ in range(ceil(self._settings.placement / STEP)):
-            with signals.held():
-                if self._places.wait(STEP):
-                    return
-        raise ResourceError(
-            f"{counted(self.size, 'worker')} got no place within {self._settings.placement:g} s: others "
-            "hold what the cluster has, or no node has what a worker takes",
-            "wait for them, see `ray status`, or fewer workers: --executor-args num_workers=N",
-        )
-
     @signals.held()
     def start(self) -> int:
-        """Start another worker, in a place that is free."""
+        """Start another worker in a free place; Ray neither starts it again nor asks it twice."""
         number = next(self._numbers)
         at = ray().util.scheduling_strategies.PlacementGroupSchedulingStrategy
-        self._actors[number] = actor(at(self._places), self._takes)
+        kind = ray().remote(WorkerActor).options(
+            num_cpus=self._takes["CPU"],
+            num_gpus=self._takes.get("GPU", 0),
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy=at(self._places),
+            runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(TRAVELS)}},
+        )  # fmt: skip
+        self._actors[number] = kind.remote(os.getcwd())
         self._stream(number, self._actors[number].start, number, self._make)
         return number
 
@@ -177,35 +160,32 @@ class Actors:
     def _stream(self, number: int, method: Any, *given: Any) -> None:
         self._streams[number] = method.options(num_returns="streaming").remote(*given)
 
-    def events(self, timeout: float) -> Iterator[Event]:
-        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
-        with signals.held():
-            happened = list(self._events(timeout))
-        yield from happened
-
-    def _events(self, timeout: float) -> Iterator[Event]:
+    @signals.held()
+    def events(self, timeout: float) -> list[Event]:
+        """Return what has happened, after so many seconds at the latest; maybe nothing."""
         waited = {stream: number for number, stream in self._streams.items()}
         if not waited:
             time.sleep(timeout)
-            return
+            return []
         ray().wait(list(waited), timeout=timeout)
         news, _ = ray().wait(list(waited), num_returns=len(waited), timeout=0)
-        for stream in news:
-            yield from self._next(waited[stream], stream)
+        return [event for stream in news if (event := self._next(waited[stream], stream))]
 
-    def _next(self, number: int, stream: Any) -> Iterator[Event]:
-        """Yield the next event that a worker has made."""
+    def _next(self, number: int, stream: Any) -> Event | None:
+        """Return the next event that a worker has made; None if it is through."""
         try:
-            yield ray().get(next(stream))
+            event: Event = ray().get(next(stream))
         except StopIteration:
             del self._streams[number]
+            return None
         except ray().exceptions.RayTaskError as error:  # something else than a worker's own code
             del self._streams[number]
             told = f"internal error in a worker: {account(error)}"
-            yield Failed(number, HarnessError(told, INSTALL))
+            return Failed(number, HarnessError(told, INSTALL))
         except ray().exceptions.RayError as error:
             self.kill(number)
-            yield Died(number, account(error))
+            return Died(number, account(error))
+        return event
 
     @signals.held()
     def kill(self, worker: int) -> None:
@@ -235,27 +215,34 @@ def account(error: Any) -> str:
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Be Ray's driver for a while, with a Ray of this machine's own or in a cluster that runs.
-
-    A connection that this process has already is taken as it is. Raises `ResourceError`.
-    """
+    """Be Ray's driver for a while, as this process is already, or anew. Raises `ResourceError`."""
     module = ray()
     if module.is_initialized():
         yield
         return
     options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE}
-    if address:
-        check_address(address)
-        # It tries so often, 40 s each.
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
-        options = {}
     handler = signal.getsignal(signal.SIGTERM)
     try:
+        if address:
+            options = {}
+            # Ray tries so often, 40 s each, and finds out late that nobody answers.
+            os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
+            host, _, port = address.rpartition(":")
+            if address != "auto":
+                socket.create_connection((host, int(port)), timeout=5).close()
         module.init(
             address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
         )
     except Exception as error:
-        raise not_connected(address, error) from None
+        log.debug("ray.init", exc_info=error)
+        line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
+        if not address:
+            told = f"Ray does not start on this machine: {line}"
+            raise ResourceError(told, "--executor local") from None
+        raise ResourceError(
+            f"no Ray cluster answers at {address}: {line}",
+            "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
+        ) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray puts its own there
@@ -265,25 +252,3 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         module.shutdown()
-
-
-def check_address(address: str) -> None:
-    """Raise `ResourceError` for an address that nobody answers at, which Ray itself finds out late."""
-    host, _, port = address.rpartition(":")
-    try:
-        if address != "auto":
-            socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError, ValueError) as error:
-        raise not_connected(address, error) from None
-
-
-def not_connected(address: str, error: Exception) -> ResourceError:
-    """Return what it means that Ray could not be started or joined."""
-    log.debug("ray.init", exc_info=error)
-    line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
-    if not address:
-        return ResourceError(f"Ray does not start on this machine: {line}", "--executor local")
-    return ResourceError(
-        f"no Ray cluster answers at {address}: {line}",
-        "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
-    )

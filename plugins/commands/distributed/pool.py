@@ -1,16 +1,15 @@
 """The driver's side of a run on workers: it deals out chunks, writes the records that come, and bears losses.
 
-The driver alone writes, and what it has written stays, so that a run on workers is resumed and ends as
-one in one process. A worker that dies costs what it was at: that goes back to the queue. A chunk that
-takes down two workers without a record between them is taken apart, and a case that takes down two
-more is given up as one whose device failed.
+The driver alone writes, so that a run on workers is resumed and ends as one in one process. What a worker
+that dies was at goes back to the queue; a chunk that takes down two without a record between them is taken
+apart, and a case that takes down two more is given up as one whose device failed.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,8 +30,7 @@ from edit_harness.run.rows import RunRows
 from ..results.diff import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
-WAIT = 1.0
-"""Seconds to wait for events at a time."""
+WAIT = 1.0  # seconds
 TWICE = 2
 """Workers that a job may take down without a record before it is taken apart, or given up."""
 MANY = 3
@@ -52,8 +50,8 @@ class Workers(Protocol):
     def send(self, worker: int, batch: Batch) -> None:
         """Give a worker that is free its next batch."""
 
-    def events(self, timeout: float) -> Iterator[Event]:
-        """Yield what has happened, after so many seconds at the latest; maybe nothing."""
+    def events(self, timeout: float) -> Iterable[Event]:
+        """Tell what has happened, after so many seconds at the latest; maybe nothing."""
 
     def kill(self, worker: int) -> None:
         """Kill a worker; nothing more is heard of it."""
@@ -76,11 +74,7 @@ class WorkerExecutor(Executor):
         return {**options, "device": "cpu", "device_map": None}
 
     def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return what makes the records of runs, whose workers load the model in this way.
-
-        It raises what a run in one process raises; `PluginError` and `DataError` if a worker has not
-        what the driver has; `ResourceError` if workers do not start, or die of several cases.
-        """
+        """Return what makes the records of runs, whose workers load the model in this way."""
 
         def turns(rows: Mapping[Evaluation, RunRows], care: FailurePolicy) -> Generator[Turn]:
             yield from record_unusable(rows)
@@ -113,11 +107,6 @@ class Job:
         for place, visits in self.steps:
             self.left.setdefault(place, set()).update(visits)
 
-    @property
-    def over(self) -> bool:
-        """Whether all its records are here."""
-        return not any(self.left.values())
-
     def came(self, place: int, visit: Visit) -> bool:
         """Take a record in, and tell whether it was still wanted."""
         if visit not in self.left.get(place, ()):
@@ -126,10 +115,6 @@ class Job:
         self.deaths = 0
         return True
 
-    def batch(self) -> Batch:
-        """Return what is left of it."""
-        return Batch({place: frozenset(left) for place, left in self.left.items()}, self.alone)
-
     def apart(self) -> list[Job]:
         """Return a job for each step that has something left."""
         left = [(place, visits & self.left[place]) for place, visits in self.steps]
@@ -137,10 +122,7 @@ class Job:
 
 
 def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
-    """Return what is not done of a plan that all evaluations share, in chunks of so many cases.
-
-    They are the chunks of one process, so that the same texts share a forward pass wherever they are run.
-    """
+    """Return what is not done of a plan that all evaluations share, in the chunks of one process."""
     found: list[list[tuple[int, frozenset[Visit]]]] = []
     for groups in zip(*(plan.grouped(each.steps, size) for each in done), strict=True):
         if groups[0][0].fresh or not found:
@@ -169,41 +151,43 @@ class Pool:
     def turns(self) -> Iterator[Turn]:
         """Yield the records as they are written, once all workers are ready and agree."""
         while len(self.idle) < self.workers.size:
-            self._start(self.workers.size)
-            yield from self._events()
+            yield from self._events(self.workers.size)
         # On what the numbers are made, which is not what the driver is on.
         environment = {**self.first["environment"], "workers": str(self.workers.size)}
         for each, its in self.rows.items():
             its.begin(each, environment)
         self.queue.extend(jobs({e: its.done for e, its in self.rows.items()}, self.first["chunk"]))
         while self.queue or self.busy:
-            self._start(min(self.workers.size, len(self.queue) + len(self.busy)))
             while self.queue and self.idle:
                 worker, job = self.idle.popleft(), self.queue.popleft()
                 self.busy[worker] = job
-                self.workers.send(worker, job.batch())
-            yield from self._events()
+                left = {place: frozenset(visits) for place, visits in job.left.items()}
+                self.workers.send(worker, Batch(left, job.alone))
+            yield from self._events(min(self.workers.size, len(self.queue) + len(self.busy)))
         for its in self.rows.values() if self.died else ():
             last = f", the last of them: {self.died[-1]}"
             its.tell(f"{counted(len(self.died), 'worker')} died{last}; others did their work")
 
-    def _start(self, wanted: int) -> None:
+    def _events(self, wanted: int) -> Iterator[Turn]:
+        """Have so many workers, take in what has happened, and yield the records that came."""
         for _ in range(len(self.starting) + len(self.idle) + len(self.busy), wanted):
             self.starting.add(self.workers.start())
-
-    def _events(self) -> Iterator[Turn]:
-        """Take in what has happened, if anything has, and yield the records that came."""
         for event in self.workers.events(WAIT):
             worker = event.worker
+            if not (worker in self.starting or worker in self.idle or worker in self.busy):
+                continue  # it is gone
             match event:
-                case _ if not (
-                    worker in self.starting or worker in self.idle or worker in self.busy
-                ):
-                    continue  # it is gone
                 case Ready():
                     self._welcome(event)
                 case Came():
-                    yield from self._came(event)
+                    for place, kind, details in event.events:
+                        self.rows[self.evaluations[place]].event(kind, **details)
+                    for place, line in event.notes:
+                        self.rows[self.evaluations[place]].tell(line)
+                    for place, record in event.records:
+                        if self.busy[worker].came(place, record.visit):
+                            evaluation = self.evaluations[place]
+                            yield evaluation, self.rows[evaluation].add(record)
                 case Finished():
                     self.idle.append(worker)
                     yield from self._again(self.busy.pop(worker), "it did not return all records")
@@ -219,23 +203,18 @@ class Pool:
         for evaluation, found in zip(self.evaluations, card["identities"], strict=True):
             check_identity(evaluation.identity, found, card["host"])
         self.first = self.first or card
-        check_alike(self.first, card)
+        if apart := software(self.first["environment"], card["environment"]):
+            told = f"{'; '.join(apart)} as that on {self.first['host']}"
+            raise DataError(
+                f"the worker on {card['host']} has {told}",
+                "use workers of one kind, with the same installed: their numbers differ in the last digits",
+            )
         self.stillborn = 0
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
+        said = {key: card[key] for key in ("host", "pid", "device")}
         for its in self.rows.values():
-            said = {key: card[key] for key in ("host", "pid", "device")}
             its.event("worker", number=event.worker, **said)
-
-    def _came(self, event: Came) -> Iterator[Turn]:
-        for place, kind, details in event.events:
-            self.rows[self.evaluations[place]].event(kind, **details)
-        for place, line in event.notes:
-            self.rows[self.evaluations[place]].tell(line)
-        for place, record in event.records:
-            if self.busy[event.worker].came(place, record.visit):
-                evaluation = self.evaluations[place]
-                yield evaluation, self.rows[evaluation].add(record)
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""
@@ -257,7 +236,7 @@ class Pool:
 
     def _again(self, job: Job, why: str) -> Iterator[Turn]:
         """Let what is left of a job run again: as it was, or taken apart; or give it up."""
-        if job.over:
+        if not any(job.left.values()):
             return
         job.deaths += 1
         if job.deaths < TWICE:
@@ -285,11 +264,7 @@ class Pool:
 
 
 def check_identity(wanted: Identity, found: Identity, host: str) -> None:
-    """Raise an error if what a worker has assembled is not the run that the driver has.
-
-    `DataError` for another model or other data, `PluginError` for other code, or other settings that
-    its code came to.
-    """
+    """Raise `DataError` or `PluginError` if a worker has not assembled the run that the driver has."""
     if not (changes := identities(wanted, found)):
         return
     part, _, name = changes[0].field.partition(".")
@@ -300,12 +275,3 @@ def check_identity(wanted: Identity, found: Identity, host: str) -> None:
     if part in ("model", "task", "together"):
         raise DataError(said, "give every worker the same files")
     raise PluginError(said, INSTALL)
-
-
-def check_alike(first: Mapping[str, Any], card: Mapping[str, Any]) -> None:
-    """Raise `DataError` for a worker with other software, or on a device of another kind, than the first."""
-    if apart := software(first["environment"], card["environment"]):
-        raise DataError(
-            f"the worker on {card['host']} has {'; '.join(apart)} as that on {first['host']}",
-            "use workers of one kind, with the same installed: their numbers differ in the last digits",
-        )

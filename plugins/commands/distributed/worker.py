@@ -1,8 +1,6 @@
-"""A worker's process: the order it gets, the model it loads once, the batches of chunks it runs, what it sends back.
+"""A worker's process: it assembles what the driver has assembled, and runs chunks as a run in one process does.
 
-A worker assembles what the driver has assembled, from the same order and by the same code, and runs
-chunks by the same route as a run in one process. It writes no run folder: it sends records, notes and
-events to the driver, which writes them (`pool`). How they travel is the executor's matter (`on_ray`).
+It writes no run folder: it sends records, notes and events to the driver, which writes them (`pool`).
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -20,7 +19,6 @@ from edit_harness import errors
 from edit_harness.data import Visit
 from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.record import Record
-from edit_harness.model.model import Model
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly, evaluation, plan, trial
@@ -30,8 +28,6 @@ from edit_harness.run.loop import FailurePolicy, Loop
 from edit_harness.run.spec import RunSpec, Selection
 
 INSTALL = "install the same on every worker"
-LOST = "device_error"
-"""The status of rows that are made where a device fails; another worker makes them anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +35,9 @@ class Order:
     """All that a worker needs to assemble what the driver has assembled; it can be pickled."""
 
     runs: Sequence[tuple[RunSpec, Selection]]
-    """Runs of one model and one task's cases."""
     loading: Mapping[str, Any]
     """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
     care: FailurePolicy
-    """What is done about what goes wrong."""
     threads: int = 1
     """How many threads compute on a CPU: the last bits of numbers depend on it."""
 
@@ -60,23 +54,20 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has loaded the model and can run batches."""
+    """A worker has loaded the model and can run batches; ``card`` is for the driver to compare."""
 
     worker: int
     card: Mapping[str, Any]
-    """What the worker is and has assembled: see `Worker.card`."""
 
 
 @dataclass(frozen=True)
 class Came:
-    """A worker sends some verified records of its batch, in order, by the places of their evaluations."""
+    """A worker sends verified records of its batch, and what to tell; each by its evaluation's place."""
 
     worker: int
     records: Sequence[tuple[int, Record]]
     notes: Sequence[tuple[int, str]] = ()
-    """Lines for readers of the runs."""
     events: Sequence[tuple[int, str, Mapping[str, Any]]] = ()
-    """What happened: place, kind and details of each."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +101,23 @@ class Worker:
 
     def __init__(self, number: int, order: Order) -> None:
         self.number, self.order = number, order
-        self.spec, _ = order.runs[0]
 
     def start(self) -> Event:
         """Load the model and assemble the runs; an error names the host."""
         host = socket.gethostname()
         try:
-            self.plugins = Plugins.installed()
-            model, spec = self._load(), self.spec
+            plugins, spec, loading = Plugins.installed(), self.order.runs[0][0], self.order.loading
+            ref = spec.model
+            assert ref is not None  # the driver has seen to that
+            trusted = loading.get("trust_remote_code", False)
+            assembly.checked_source(plugins, ref.name, ref.revision, trusted)
+            model = assembly.load(plugins, ref.name, **ref.options, **loading)
+            torch.set_num_threads(self.order.threads)
             benchmark = assembly.make_benchmark(
-                self.plugins, spec.task, spec.task_args, model.source, spec.seed
+                plugins, spec.task, spec.task_args, model.source, spec.seed
             )
             self.evaluations = [
-                evaluation.assemble(self.plugins, model, benchmark, *run) for run in self.order.runs
+                evaluation.assemble(plugins, model, benchmark, *run) for run in self.order.runs
             ]
             for each in self.evaluations:
                 trial.check_seen(each)
@@ -131,47 +126,34 @@ class Worker:
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
         self._bench = Loop(self.order.care)
-        return Ready(self.number, self.card())
-
-    def _load(self) -> Model:
-        ref, loading = self.spec.model, self.order.loading
-        assert ref is not None  # the driver has seen to that
-        trusted = loading.get("trust_remote_code", False)
-        assembly.checked_source(self.plugins, ref.name, ref.revision, trusted)
-        model = assembly.load(self.plugins, ref.name, **ref.options, **loading)
-        torch.set_num_threads(self.order.threads)
-        return model
-
-    def card(self) -> dict[str, Any]:
-        """Return what this worker is and has assembled, for the driver to compare."""
-        model = self.evaluations[0].model
-        return {
-            "host": socket.gethostname(),
+        card = {
+            "host": host,
             "pid": os.getpid(),
             "device": assembly.processor(model.device),
             "chunk": plan.chunk_size(model),
             "environment": self.evaluations[0].environment,
             "identities": [each.identity for each in self.evaluations],
         }
+        return Ready(self.number, card)
 
     def run(self, batch: Batch) -> Iterator[Event]:
         """Run a batch; yield its records as they are made, and last what came of it."""
         buffers = {
-            each: Buffer(each, batch.visits.get(place, frozenset()))
+            each: Buffer(each, place, batch.visits.get(place, frozenset()))
             for place, each in enumerate(self.evaluations)
         }
-        places = {each: place for place, each in enumerate(self.evaluations)}
 
         def sent(*records: tuple[int, Record]) -> Came:
-            notes = [(places[e], line) for e, its in buffers.items() for line in its.notes]
-            events = [(places[e], *event) for e, its in buffers.items() for event in its.events]
+            told = [(its.notes, its.events) for its in buffers.values()]
             for its in buffers.values():
                 its.notes, its.events = [], []
+            notes, events = (list(chain(*kept)) for kept in zip(*told, strict=True))
             return Came(self.number, records, notes, events)
 
         try:
             for each, record in self._bench.run(buffers, alone=batch.alone):
-                yield sent(*[(places[each], record)] * (record.status != LOST))
+                # Another worker makes anew what failed with the device.
+                yield sent(*[(buffers[each].place, record)] * (record.status != "device_error"))
         except (Exception, SystemExit) as error:
             yield sent()
             if isinstance(error.__cause__, DeviceLostError):
@@ -183,35 +165,29 @@ class Worker:
             yield Finished(self.number)
 
 
-@dataclass
 class Buffer:
-    """Stands in for a run folder: which records of one run a batch wants, and what to tell the driver."""
+    """Stands in for a run folder: the records of one run that a batch wants, and what to tell the driver."""
 
-    evaluation: Evaluation
-    wanted: AbstractSet[Visit]
-    notes: list[str] = field(default_factory=list)
-    events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    _told: set[str] = field(default_factory=set)
-
-    @property
-    def done(self) -> AbstractSet[Visit]:
-        """The visits that the batch does not want, or has."""
-        return set(self.evaluation.visits) - self.wanted
+    def __init__(self, evaluation: Evaluation, place: int, wanted: AbstractSet[Visit]) -> None:
+        self.place, self.done = place, set(evaluation.visits) - wanted
+        self.notes: list[tuple[int, str]] = []
+        self.events: list[tuple[int, str, Mapping[str, Any]]] = []
+        self._told: set[str] = set()
 
     def add(self, record: Record) -> Record:
         """Count a record as made; the driver knows which try it is."""
-        self.wanted = self.wanted - {record.visit}
+        self.done.add(record.visit)
         return record
 
     def tell(self, line: str) -> None:
         """Keep a line for the driver, once."""
         if line not in self._told:
             self._told.add(line)
-            self.notes.append(line)
+            self.notes.append((self.place, line))
 
     def event(self, kind: str, **details: Any) -> None:
         """Keep something that happened for the driver."""
-        self.events.append((kind, details))
+        self.events.append((self.place, kind, details))
 
 
 def portable(error: BaseException) -> HarnessError:

@@ -89,9 +89,9 @@ def baseline_command(
     plugins: Plugins, model: str, task: str, task_args: Mapping[str, str], out: str, **flags: Any
 ) -> int:
     """Measure what a model says before any edit, for verify to compare with."""
-    from . import build
+    from . import submit
 
-    return build.measure(plugins, model, task, task_args, out, LoadingFlags(**flags))
+    return submit.measure(plugins, model, task, task_args, out, LoadingFlags(**flags))
 
 
 @leaderboard.command("build")

@@ -6,7 +6,6 @@ after an edit. This module needs no torch; `build` makes the files.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from msgspec import Struct, json
 
 from edit_harness.data import Answer, Case, Scores, Text
 from edit_harness.errors import DataError
-from edit_harness.files import dumps, replacing
+from edit_harness.files import digest, dumps, replacing
 from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.manifest import Identity
 from edit_harness.interfaces import ModelSource
@@ -37,7 +36,6 @@ class Header(Struct, frozen=True, kw_only=True):
     """What a file is of."""
 
     baseline: Literal[1] = 1
-    """The format."""
     name: str = ""
     """Under which the model is published."""
     model: str
@@ -59,7 +57,7 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
     id: str
     hash: str
-    """Of the case's content: see `content_hash`."""
+    """Of all that the case consists of."""
     tokens: str = ""
     """A digest of the tokens that its candidates consist of."""
     likeliest: str = ""
@@ -83,27 +81,22 @@ def place_of(identity: Identity) -> tuple[str, ...]:
     return model.digest, model.dtype, task.name, task.version, task.data
 
 
-def content_hash(case: Case) -> str:
-    """Return 16 hex digits that identify all that a case consists of."""
-    return hashlib.sha256(dumps(encode_case(case)).encode()).hexdigest()[:16]
-
-
 def line(case: Case, answers: Sequence[Answer | None]) -> Line:
     """Return what is published of a case; ``answers`` are its probes', in order, or none."""
     scores = [answer for answer in answers if isinstance(answer, Scores)]
+    published: list[Any] = []
+    for answer in answers:
+        if isinstance(answer, Scores):
+            published.append([round(_sum(part) / UNIT) for part in answer.logprobs])
+        else:
+            published.append(_short(answer.text) if isinstance(answer, Text) else None)
     return Line(
         case.id,
-        content_hash(case),
+        digest(encode_case(case))[:16],
         _short([answer.tokens for answer in scores]) if scores else "",
         _short([answer.argmax for answer in scores]) if scores else "",
-        list(map(_published, answers)),
+        published,
     )
-
-
-def _published(answer: Answer | None) -> Any:
-    if isinstance(answer, Scores):
-        return [round(_sum(part) / UNIT) for part in answer.logprobs]
-    return _short(answer.text) if isinstance(answer, Text) else None
 
 
 def _sum(logprobs: Sequence[float | None]) -> float:
@@ -118,8 +111,7 @@ def _short(data: Any) -> str:
 def disagreement(baseline: Baseline, answered: Answered) -> str:
     """Say how answers before the edits cannot be the same model's; empty if they can.
 
-    Few values may be beyond the tolerance, and the rest may not drift. Cases that are not in the baseline
-    count not.
+    Few values may be beyond the tolerance, and the rest may not drift.
     """
     found: list[tuple[float, str]] = []
     for case, answers in answered:
@@ -200,9 +192,6 @@ def find(paths: Iterable[Path], place: tuple[str, ...]) -> Baseline | None:
 
 
 def mismatch(source: ModelSource, identity: Identity, answered: Answered) -> str:
-    """Say how answers before the edits differ from the baseline that the model brings; empty if they agree.
-
-    So too if it brings none for this task. ``identity`` is the run's, of its fingerprint.
-    """
+    """Say how answers before the edits differ from the baseline that the model brings, if it brings one."""
     known = find(shipped(source), place_of(identity))
     return disagreement(known, answered) if known else ""

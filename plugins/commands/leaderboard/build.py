@@ -1,49 +1,88 @@
-"""The commands of ``leaderboard``: ``build`` makes a site of the bundles that pass, ``baseline`` asks an unedited model."""
+"""The command ``leaderboard build``: a site of the bundles that pass, as a folder of static pages.
+
+The same entries give the same bytes, and the folder is put into place as a whole.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from msgspec import structs
 
-from edit_harness import Regime, evaluate
-from edit_harness.data import is_finite
 from edit_harness.errors import DataError, ResourceError, UsageError, one_line
-from edit_harness.files import digest
-from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.manifest import Identity, Manifest, TaskInfo, as_json
+from edit_harness.files import digest, dumps, finite
+from edit_harness.folder.manifest import Identity, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection, settings
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly
+from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
+from ..report.boards import Entrant, Protocol, model_of
+from ..report.facts import statuses
+from ..report.page import boards_of, contents
+from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
-from ..run.console import out as console
-from ..run.flags import LoadingFlags
-from . import baseline as baselines
-from . import replay, sandbox, site, verify
-from .bundle import Report
+from . import replay, sandbox, verify
 from .checks import HIGHEST
 from .evidence import Evidence
-from .site import Entry
+
+OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
+"""What a site consists of; a folder with anything else is not replaced."""
+POLICY = {"policy": Markup(SHARED), "style": None, "script": None}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A bundle that passed."""
+
+    run: Results
+    submission: Mapping[str, Any]
+    badge: str
+    """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
+    bundle: str = ""
+    """The name of its file, to name it if it cannot be shown."""
+    rival: str = ""
+    """What is said beside its name if other entries claim the same run."""
+
+    @cached_property
+    def href(self) -> str:
+        """The name of its page, of a digest and of plain letters; the same entry twice is one page."""
+        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in self.run.everything]
+        whole = dumps([self.run.manifest.fingerprint, rows, self.submission, self.badge])
+        words = re.sub(r"[^a-z0-9]+", "-", self.run.label.lower()).strip("-")[:32].strip("-")
+        return f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
+
+    @property
+    def entrant(self) -> Entrant:
+        """Its place on a board."""
+        return Entrant(self.run, self.href, self.badge, self.rival)
 
 
 def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: str | None) -> int:
     """Check the bundles, write the site, and return the exit code: 6 if a bundle was left out.
 
-    ``reports`` is a folder with what ``verify --level 4 --json`` printed, the badges of bundles that
-    were replayed. Raises `UsageError`, and `DataError` for a report that is none.
+    ``reports`` is a folder with what ``verify --level 4 --json`` printed. Raises `HarnessError`.
     """
-    bundles = _found(folder)
+    if not Path(folder).is_dir():
+        raise UsageError(f"there is no folder {folder}", "name the folder with the bundles")
+    bundles = sorted(path for path in Path(folder).iterdir() if path.suffix.lower() == ".zip")
+    if not bundles:
+        raise UsageError(f"{folder} has no bundles", "edit-harness submit RUN makes one")
     known = verify.existing(baseline)
-    replays = _replays(Path(reports)) if reports else {}
+    badges = _badges(Path(reports)) if reports else {}
     rejected: list[tuple[str, str]] = []
     entries: list[Entry] = []
     with ExitStack() as stack:
@@ -53,39 +92,32 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
             # The site reads a run's folder as it is written, so all of them stay until then.
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edit-harness-")))
             report = sandbox.inspect(bundle, HIGHEST, place, known)
-            if not report.good:
-                rejected.append((bundle.name, why(report)))
-                continue
-            evidence = Evidence(bundle, place / "members", plugins, known)
-            entries.append(_entry(evidence, badge(replays.get(report.digest))))
+            if report.good:
+                evidence = Evidence(bundle, place / "members", plugins, known)
+                entries.append(_entry(evidence, badges.get(report.digest, "recomputed")))
+            else:
+                first = [*report.having("failed"), *report.having("unchecked")][0]
+                why = f"check {first.check}, {first.name}: {first.text}"
+                rejected.append((bundle.name, why))
         entries, told = side_by_side(entries)
-        rejected += site.write(entries, rejected, Path(out), title)
+        rejected += write(entries, rejected, Path(out), title)
     for line in [*told, *(f"left out {name}: {reason}" for name, reason in rejected)]:
         err.print(one_line(line), soft_wrap=True)
-    shown = len(bundles) - len(rejected)
-    err.print(f"saved    {out}  ({shown} runs, {len(rejected)} left out)")
+    number = len(bundles) - len(rejected)
+    err.print(f"saved    {out}  ({number} runs, {len(rejected)} left out)")
     return verify.REJECTED if rejected else verify.GOOD
 
 
-def _found(folder: str) -> list[Path]:
-    """Return the bundles of a folder, by name. Raises `UsageError` if there are none."""
-    place = Path(folder)
-    if not place.is_dir():
-        raise UsageError(f"there is no folder {folder}", "name the folder with the bundles")
-    bundles = sorted(path for path in place.iterdir() if path.suffix.lower() == ".zip")
-    if not bundles:
-        raise UsageError(f"{folder} has no bundles", "edit-harness submit RUN makes one")
-    return bundles
-
-
-def _replays(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what came of replays, by the digest of the bundle. Raises `DataError`."""
-    found: dict[str, dict[str, Any]] = {}
+def _badges(folder: Path) -> dict[str, str]:
+    """Return how far others have come to the same, by the digest of the bundle. Raises `DataError`."""
+    found: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             for report in json.loads(path.read_text(encoding="utf-8")):
-                if report["good"] and report["replay"]:
-                    found[report["digest"]] = report["replay"]
+                if report["good"] and (tally := report["replay"]):
+                    agree, of = tally["agree"], tally["of"]
+                    badge = "reproduced" if agree == of else f"replayed {agree}/{of}"
+                    found[report["digest"]] = badge
         except (OSError, ValueError, KeyError, TypeError):
             raise DataError(
                 f"{path} is no report of a replay", "verify --level 4 --json prints one"
@@ -93,74 +125,50 @@ def _replays(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def why(report: Report) -> str:
-    """Return why a bundle is left out, in a line."""
-    first = [*report.having("failed"), *report.having("unchecked")][0]
-    return f"check {first.check}, {first.name}: {first.text}"
-
-
-def badge(tally: dict[str, Any] | None) -> str:
-    """Return what a bundle may be called: as far as somebody else has come to the same."""
-    if tally is None:
-        return "recomputed"
-    agree, of = tally["agree"], tally["of"]
-    return "reproduced" if agree == of else f"replayed {agree}/{of}"
-
-
 def _entry(evidence: Evidence, badge: str) -> Entry:
-    manifest = _vouched(evidence)
-    run = Results(evidence.run.folder, evidence.metrics, manifest, evidence.everything)
-    submitted = as_json(evidence.submission)
-    for name, own in (("editor", manifest.label), ("model", manifest.model.name)):
-        if (text := submitted.pop(name)) != own:
-            submitted[f"{name}, as submitted"] = text
-    return Entry(run, submitted, badge, evidence.bundle.name)
-
-
-def _vouched(evidence: Evidence) -> Manifest:
-    """Return a manifest in which names are those of the run, and words of its submitter are left out.
-
-    The editor has the name that the fingerprint covers, the model that under which its weights are
-    published.
-    """
+    """Return an entry with names that the fingerprint or the baseline vouches for, and no others."""
     said, editor = evidence.manifest, evidence.identity.editor
     variant = ""
     with suppress(Exception):  # an editor is made of numbers that a stranger chose, or is not here
         found = evidence.plugins.find("editor", editor.name)
         variant = settings.build(found.load(), replay.given(found, editor), "editor").variant
+    label = f"{editor.name}[{variant}]" if variant else editor.name
     model = evidence.baseline.header.name or said.identity.model.digest[:12]
-    return structs.replace(
+    manifest = structs.replace(
         said,
-        label=f"{editor.name}[{variant}]" if variant else editor.name,
+        label=label,
         preset="as submitted" if said.preset else "",
         model=structs.replace(said.model, name=model, note="", revision=""),
         task=TaskInfo(),
     )
+    run = Results(evidence.run.folder, evidence.metrics, manifest, evidence.everything)
+    submitted = as_json(evidence.submission)
+    for name, own in (("editor", label), ("model", model)):
+        if (text := submitted.pop(name)) != own:
+            submitted[f"{name}, as submitted"] = text
+    return Entry(run, submitted, badge, evidence.bundle.name)
 
 
 def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
     """Return the entries, those that claim the same run marked, and lines that say so.
 
-    None takes the place of another: which is right shows in a replay, and nobody knows whose was first.
+    None takes another's place: nobody knows whose was first, and a replay shows which is right.
     """
     claims: dict[str, list[Entry]] = {}
     for entry in entries:
         claims.setdefault(claim(entry.run.manifest.identity), []).append(entry)
-    shown, lines = [], []
+    all_of_them, lines = [], []
     for same in claims.values():
         if len(same) > 1:
             names = ", ".join(entry.bundle for entry in same)
             lines.append(f"rivals   {names}: the same run, all are shown")
             same = [replace(each, rival=f"one of {len(same)} of the same run") for each in same]
-        shown += same
-    return shown, lines
+        all_of_them += same
+    return all_of_them, lines
 
 
 def claim(identity: Identity) -> str:
-    """Return a digest of what a run says that it is, but for digests that are its submitter's word alone.
-
-    Of several with one claim, at most one set of answers is right but for what machines differ by.
-    """
+    """Return a digest of what a run says that it is, without what is its submitter's word alone."""
     said = as_json(identity)
     for part in (said["editor"], said["judge"] or {}, *said.get("controls", ())):
         part |= {"version": "", "provenance": {}}
@@ -168,38 +176,94 @@ def claim(identity: Identity) -> str:
     return digest({**said, "metrics": sorted(identity.metrics), "together": "", "code": []})
 
 
-def measure(
-    plugins: Plugins, model: str, task: str, args: Mapping[str, str], file: str, how: LoadingFlags
-) -> int:
-    """Measure and write a baseline, and return the exit code. Raises `HarnessError`."""
-    path = Path(file)
-    loaded = assembly.load(plugins, model, **how.model_options)
-    with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
-        run = evaluate("none", task, loaded, task_args=args, regime=Regime(), output=folder)
-        header, lines = of_run(run)
+def write(
+    entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], out: Path, title: str
+) -> list[tuple[str, str]]:
+    """Write the site; return the entries that cannot be shown, and why. What was there stays if it fails.
+
+    Raises `UsageError` for a folder of other files, `ResourceError` if the disk does not take it.
+    """
+    out = out.resolve()
+    if out.is_file():
+        raise UsageError(f"{out} is a file", "name a folder: --out SITE")
+    if out.exists() and (others := sorted({path.name for path in out.iterdir()} - OWN)):
+        raise UsageError(
+            f"{out} has files that are no part of a site, such as {others[0]}",
+            "name a folder of its own: --out SITE",
+        )
+    good, unshown = [], []
+    for entry in entries:
+        try:
+            list(_files([entry], (), title))
+            good.append(entry)
+        except Exception as error:  # a bundle that passed may still hold what nobody thought of
+            why = f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
+            unshown.append((entry.bundle, why))
+    fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        baselines.write(path, header, lines)
+        for name, text in _files(good, [*rejected, *unshown], title):
+            path = fresh / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        if out.exists():
+            shutil.rmtree(out)
+        fresh.rename(out)
     except OSError as error:
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
-    err.print(f"saved    {path}  ({len(lines):,} cases, {path.stat().st_size:,} bytes)")
-    console.print(str(path))
-    return 0
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise ResourceError(
+            f"the site {out} cannot be written: {error.strerror}", "name another place: --out SITE"
+        ) from None
+    return unshown
 
 
-def of_run(run: Results) -> tuple[baselines.Header, list[baselines.Line]]:
-    """Return the baseline that a run's answers before its edits are. Raises `DataError` for NaN among them."""
-    identity = run.manifest.identity
-    model, task = identity.model, identity.task
-    header = baselines.Header(
-        name=run.manifest.model.name, model=model.digest, config=model.config,
-        tokenizer=model.tokenizer, dtype=model.dtype,
-        task=task.name, version=task.version, data=task.data,
-    )  # fmt: skip
-    before = {each.case: [decode_answer(answer) for answer in each.before] for each in run.records}
-    for case, answers in before.items():
-        if not all(answer is None or is_finite(answer) for answer in answers):
-            raise DataError(
-                f"the model answers case {case} with NaN or infinity",
-                "check the weights, or load it with --dtype float32",
-            )
-    return header, [baselines.line(case, before.get(case.id, [])) for case in run.cases]
+def _files(
+    entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], title: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of the site, a name and a text each."""
+    ordered = [entry for _, entry in sorted({entry.href: entry for entry in entries}.items())]
+    told = {"title": title, "level": f"{LEVEL:.0%}", "rejected": sorted(rejected)}
+    boards = boards_of([entry.entrant for entry in ordered])
+    yield "index.html", page("index.jinja", **POLICY, root="", boards=boards, **told)
+    yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
+    for entry in ordered:
+        declared = entry.submission.items()
+        yield (
+            entry.href,
+            page(
+                "run.jinja",
+                **POLICY,
+                root="../",
+                site=title,
+                title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
+                badge=entry.badge,
+                rank=entry.entrant.rank,
+                submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
+                boards=[],
+                **contents([entry.run]),
+            ),
+        )
+    for name in (STYLE, *SCRIPTS):
+        yield name, asset(name)
+    data = {
+        "title": title,
+        "level": LEVEL,
+        "entries": [_data(entry) for entry in ordered],
+        "rejected": [{"bundle": name, "reason": reason} for name, reason in sorted(rejected)],
+    }
+    text = json.dumps(finite(shown(data)), indent=1, sort_keys=True, allow_nan=False)
+    yield "results.json", f"{text}\n"
+
+
+def _data(entry: Entry) -> dict[str, Any]:
+    return {
+        **vars(Protocol.of(entry.run)),
+        "model": model_of(entry.run),
+        "editor": entry.run.label,
+        "badge": entry.badge,
+        "rival": entry.rival,
+        "fingerprint": entry.run.manifest.fingerprint,
+        "page": entry.href,
+        "submission": entry.submission,
+        "statuses": {status.name: status.count for status in statuses(entry.run)},
+        "results": {name: vars(each) for name, each in entry.run.estimates.items()},
+    }

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import stat
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -52,11 +52,13 @@ class Finding:
     outcome: Outcome
     text: str = ""
 
-    @classmethod
-    def of(cls, number: str, name: str, remark: str) -> Finding:
-        """Return a check's remark as a finding; a plain text is a reason to reject the bundle."""
-        outcome: Outcome = "unchecked" if isinstance(remark, Unchecked) else "failed"
-        return cls(number, name, outcome, str(remark))
+
+def findings(number: str, name: str, remarks: Sequence[str]) -> list[Finding]:
+    """Return what a check came to by its remarks; a plain text is a reason to reject the bundle."""
+    return [
+        Finding(number, name, "unchecked" if isinstance(each, Unchecked) else "failed", str(each))
+        for each in remarks
+    ] or [Finding(number, name, "passed")]
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,7 @@ class Report:
     """All that is found in a bundle."""
 
     bundle: str
-    """Its path, as it was given."""
     level: int
-    """The level that was asked for."""
     findings: Sequence[Finding] = ()
     digest: str = ""
     """SHA-256 of its SHA256SUMS, which covers all its content; empty if it has none that can be read."""
@@ -80,7 +80,7 @@ class Report:
     @property
     def reached(self) -> int:
         """The highest level whose checks, and all below, have passed; -1 if none."""
-        short = [*self.having("failed"), *self.having("unchecked")]
+        short = [each for each in self.findings if each.outcome != "passed"]
         return min([self.level, *(int(finding.check[0]) - 1 for finding in short)])
 
     @property
@@ -116,37 +116,24 @@ class Limits:
 LIMITS = Limits()
 
 
-def pack(members: dict[str, bytes], out: Path) -> None:
-    """Write members and their checksums as an archive; the same members give the same bytes.
-
-    Raises `OSError`.
-    """
-    partial = out.with_name(f".{out.name}.{os.getpid()}")
-    whole = {**members, SUMS: listed({name: digest(data) for name, data in members.items()})}
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+def pack(members: Mapping[str, bytes], out: Path) -> None:
+    """Write members and their checksums; the same give the same bytes. Raises `OSError`."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    whole = {**members, SUMS: listed(digests)}
+    with files.replacing(out) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name in sorted(whole):
             info = zipfile.ZipInfo(name, DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
-            archive.writestr(info, whole[name])
-    partial.replace(out)
+            archive.writestr(info, whole[name], zipfile.ZIP_DEFLATED, 6)
 
 
-def digest(data: bytes) -> str:
-    """Return the SHA-256 of a member, in hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def listed(digests: dict[str, str]) -> bytes:
+def listed(digests: Mapping[str, str]) -> bytes:
     """Return the file of checksums, in the one form that it may have."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
 
 def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
-    """Copy the members of a bundle into a folder, and return their SHA-256 by name.
-
-    Raises `Rejected` for anything that is no bundle, before more than the limits are read or written.
-    """
+    """Copy the members into a folder, within limits; return their SHA-256 by name. Raises `Rejected`."""
     try:
         status = bundle.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -164,46 +151,27 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
 
 def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
     """Copy the members; whatever a header says of one, it becomes a plain file of so many bytes."""
-    infos = archive.infolist()
-    _check_names([info.orig_filename for info in infos])
-    digests, left = {}, limits.uncompressed
-    for info in infos:
-        with archive.open(info) as member:
-            digests[info.filename], size = _copied(member.read, into / info.filename, left)
-        left -= size
-    return digests
-
-
-def _check_names(names: list[str]) -> None:
-    """Raise `Rejected` unless every name is on the list, and none is there twice."""
+    names = [info.orig_filename for info in archive.infolist()]
     if wrong := [name for name in names if name not in NAMES]:
         raise Rejected(
             f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
             "bundle, of nothing but its files and without a folder around them"
         )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Rejected(f"two members have the name {twice}")
-
-
-def _copied(read: Callable[[int], bytes], path: Path, most: int) -> tuple[str, int]:
-    """Copy a stream to a new file; return its SHA-256 and size. Raises `Rejected` for more than ``most``."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("xb") as file:
-        while piece := read(PIECE):
-            size += len(piece)
-            if size > most:
-                raise Rejected(f"{path.name} unpacks to more than {most:,} bytes")
-            digest.update(piece)
-            file.write(piece)
-    return digest.hexdigest(), size
+    if len(names) > len(set(names)):
+        raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
+    size = 0
+    for name in names:
+        with archive.open(name) as member, (into / name).open("xb") as file:
+            while piece := member.read(PIECE):
+                size += len(piece)
+                if size > limits.uncompressed:
+                    raise Rejected(f"{name} unpacks to more than {limits.uncompressed:,} bytes")
+                file.write(piece)
+    return {name: files.sha256_of(into / name) for name in names}
 
 
 def loads(raw: bytes, limits: Limits) -> Any:
-    """Return a JSON value. Raises `Rejected` for what parsers read in two ways, and for no finite number.
-
-    It has to be ASCII, so that half of a surrogate pair is there as an escape only.
-    """
+    """Return a JSON value. Raises `Rejected` for what is not ASCII, or what parsers read in two ways."""
     try:
         value = files.strict(raw.decode("ascii"))
         _check(value, limits.depth)
@@ -226,14 +194,3 @@ def _check(value: Any, room: int) -> None:
                 _check(item, room - 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise Rejected("a number is out of range")
-
-
-def document(path: Path, limits: Limits) -> dict[str, Any]:
-    """Return the object of a file. Raises `Rejected` with the file's name."""
-    try:
-        value = loads(path.read_bytes(), limits)
-    except Rejected as error:
-        raise Rejected(f"{path.name}: {error}") from None
-    if not isinstance(value, dict):
-        raise Rejected(f"{path.name}: no JSON object")
-    return value

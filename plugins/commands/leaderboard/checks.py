@@ -1,7 +1,6 @@
 """The checks of a bundle that need no model, by number, which begins with the level.
 
-Levels are 0, form; 1, data; 2, whether numbers follow from rows; 3, whether rows are what a measurement
-gives. A check is a generator of remarks: a text is a reason to reject the bundle, an `Unchecked` is not.
+A check is a generator of remarks: a text is a reason to reject the bundle, an `Unchecked` is not.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from edit_harness.errors import HarnessError, RunFolderError
 from edit_harness.files import SEAL
 from edit_harness.folder.encoding import decode_answer, unchanged
 from edit_harness.folder.record import INVALID, OK, STATUSES, Record
-from edit_harness.folder.table import cases_digest
 from edit_harness.interfaces import Task
 from edit_harness.run import controls
 from edit_harness.run.estimates import values as values_of
@@ -62,38 +60,31 @@ FORMS: Mapping[type[Query], Any] = {
 def found(evidence: Evidence, level: int) -> Iterator[Finding]:
     """Make the checks up to a level, and yield what each comes to.
 
-    A level is begun when those below found no reason to reject. Of level 0 the first failure ends all, as
-    nothing can be read then; of others all checks are made, since each tells something of its own.
+    The first failure ends level 0, as nothing can be read then; of others all checks are made.
     """
     failed = ""
     for number, check in CHECKS.items():
         if int(number[0]) > level or (failed and (failed[0] == "0" or failed[0] != number[0])):
             return
-        findings = _made(number, check, evidence)
-        if any(finding.outcome == "failed" for finding in findings):
+        remarks: list[str] = []
+        try:
+            remarks.extend(check(evidence))
+        except Rejected as error:
+            remarks.append(str(error))
+        except RunFolderError as error:
+            remarks.append(shown(error.cause.replace(f"{evidence.folder}/", "")))
+        except CannotCheck as error:
+            remarks.append(Unchecked(str(error)))
+        except HarnessError as error:  # a plugin here cannot make sense of it, and that is no proof
+            remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
+        except MemoryError:
+            raise
+        except Exception as error:  # a bundle may hold anything where numbers or texts should be
+            remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
+        made = bundle.findings(number, check.__name__, remarks)
+        yield from made
+        if any(finding.outcome == "failed" for finding in made):
             failed = failed or number
-        yield from findings
-
-
-def _made(number: str, check: Check, evidence: Evidence) -> list[Finding]:
-    """Return what a check comes to; whatever goes wrong in it is the bundle's fault."""
-    remarks: list[str] = []
-    try:
-        remarks.extend(check(evidence))
-    except Rejected as error:
-        remarks.append(str(error))
-    except RunFolderError as error:
-        remarks.append(shown(error.cause.replace(f"{evidence.folder}/", "")))
-    except CannotCheck as error:
-        remarks.append(Unchecked(str(error)))
-    except HarnessError as error:  # a plugin here cannot make sense of it, and that is no proof
-        remarks.append(Unchecked(f"cannot be made: {shown(error.cause)}"))
-    except MemoryError:
-        raise
-    except Exception as error:  # a bundle may hold anything where numbers or texts should be
-        remarks.append(f"cannot be read: {type(error).__name__}: {shown(str(error))}")
-    findings = [Finding.of(number, check.__name__, remark) for remark in remarks]
-    return findings or [Finding(number, check.__name__, "passed")]
 
 
 def container(evidence: Evidence) -> Iterator[str]:
@@ -126,7 +117,7 @@ def documents(evidence: Evidence) -> Iterator[str]:
 def log(evidence: Evidence) -> Iterator[str]:
     """Check that rows are whole, of this run and without gaps, and that only what failed was tried again."""
     last: dict[Visit, tuple[int, Record]] = {}
-    for number, record in evidence.standing:
+    for number, record in evidence.standing.items():
         if record.visit in last:
             first, earlier = last[record.visit]
             retried = record.attempt == earlier.attempt + 1 and earlier.status != OK
@@ -150,9 +141,7 @@ def cases(evidence: Evidence) -> Iterator[str]:
         yield "cases.jsonl has not the cases of manifest.json"
     if len(set(ids)) < len(ids):
         yield f"case {shown(Counter(ids).most_common(1)[0][0])!r} is there twice"
-    if cases_digest(evidence.cases) != evidence.identity.task.data:
-        yield "the cases are not those of the task's data: their digest is another one, or some are left out"
-    own = {case.id: baseline.content_hash(case) for case in evidence.cases}
+    own = {case.id: baseline.line(case, ()).hash for case in evidence.cases}
     published = {name: line.hash for name, line in evidence.baseline.lines.items()}
     if odd := [name for name in published | own if own.get(name) != published.get(name)]:
         yield f"{len(odd)} cases are missing, or not as published, such as {shown(odd[0])!r}"
@@ -185,10 +174,6 @@ def statuses(evidence: Evidence) -> Iterator[str]:
             and (case.problem or not any(probe.key for probe in case.probes))
         ):
             yield f"case {name!r} has the status {record.status}, and is not so"
-    final = {record.case: record.status for record in evidence.records}
-    failed = {case: status for case, status in final.items() if status != OK}
-    if evidence.document("results.json").get("failed") != failed:
-        yield f"results.json does not tell the {len(failed)} cases that failed in the rows"
 
 
 def metrics(evidence: Evidence) -> Iterator[str]:
@@ -218,8 +203,14 @@ def differing(claimed: Any, computed: Any) -> Iterator[str]:
     for place in sorted({*one, *two}):
         if place not in one or place not in two:
             yield f"{shown(place)} is {'missing' if place in two else 'none of the results'}"
-        elif not _same(one[place], two[place]):
-            yield f"{shown(place)} is {shown(one[place])}, not {shown(two[place])}"
+            continue
+        said, found = one[place], two[place]
+        if type(said) in (int, float) and type(found) in (int, float):
+            same = math.isclose(said, found, rel_tol=CLOSE, abs_tol=CLOSE)
+        else:
+            same = type(said) is type(found) and said == found
+        if not same:
+            yield f"{shown(place)} is {shown(said)}, not {shown(found)}"
 
 
 def _leaves(value: Any, at: str = "") -> dict[str, Any]:
@@ -231,12 +222,6 @@ def _leaves(value: Any, at: str = "") -> dict[str, Any]:
     for name, each in items:
         found |= _leaves(each, f"{at}.{name}" if at else str(name))
     return found
-
-
-def _same(claimed: Any, computed: Any) -> bool:
-    if type(claimed) in (int, float) and type(computed) in (int, float):
-        return math.isclose(claimed, computed, rel_tol=CLOSE, abs_tol=CLOSE)
-    return type(claimed) is type(computed) and bool(claimed == computed)
 
 
 def before(evidence: Evidence) -> Iterator[str]:

@@ -54,7 +54,6 @@ class Evidence:
 
     bundle: Path
     folder: Path
-    """Where its members are unpacked to."""
     plugins: Plugins
     given: Sequence[Path] = ()
     """Baselines besides those that bundled models bring."""
@@ -82,7 +81,13 @@ class Evidence:
 
     def document(self, name: str) -> dict[str, Any]:
         """Return the object of a member. Raises `Rejected`."""
-        return bundle.document(self.folder / name, self.limits)
+        try:
+            value = bundle.loads((self.folder / name).read_bytes(), self.limits)
+        except Rejected as error:
+            raise Rejected(f"{name}: {error}") from None
+        if not isinstance(value, dict):
+            raise Rejected(f"{name}: no JSON object")
+        return value
 
     @property
     def identity(self) -> Identity:
@@ -91,7 +96,7 @@ class Evidence:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Its cases."""
+        """Its cases, in their order."""
         return list(self.files.cases().values())
 
     @cached_property
@@ -100,48 +105,38 @@ class Evidence:
         return {case.id: case for case in self.cases}
 
     def case(self, record: Record) -> Case | None:
-        """Return what a record answers, if there is such a case; for a control, a stand-in.
-
-        No bundle has a control's question: its answer is the scores of one text, or marks.
-        """
+        """Return what a record answers, if there is such a case; a stand-in for a control's."""
         if controls.is_control(record.case):
             return controls.case("", Choose("", ("",)))
         return self.by_id.get(record.case)
 
     @cached_property
-    def rows(self) -> list[Record | tuple[int, int]]:
-        """All its rows: records, and the spans of withdrawals. Raises `Rejected` for what is no row."""
-        found: list[Record | tuple[int, int]] = []
+    def standing(self) -> dict[int, Record]:
+        """The records that no later row withdraws, by their rows' numbers. Raises `Rejected`."""
+        found: dict[int, Record] = {}
         end, mark = log.End(), fingerprint(self.identity)[: log.MARK]
+        number = 0
         try:
-            for line in log.scan(self.files.samples, mark, end):
+            for number, line in enumerate(log.scan(self.files.samples, mark, end)):
                 data = bundle.loads(line.data, self.limits)
                 if "withdraws" in data:
-                    found.append(convert(data["withdraws"], tuple[int, int]))
+                    first, last = convert(data["withdraws"], tuple[int, int])
+                    for gone in range(max(first, 0), min(last + 1, number)):
+                        found.pop(gone, None)
                 else:
-                    found.append(Record.read(line.data, strict=True))
+                    found[number] = Record.read(line.data, strict=True)
         except (Rejected, KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())
-            raise Rejected(f"samples.jsonl: row {len(found)} is none: {shown(why)}") from None
+            raise Rejected(f"samples.jsonl: row {number} is none: {shown(why)}") from None
         if end.torn:
             raise Rejected("samples.jsonl: the last row was changed or cut off")
         return found
 
     @cached_property
-    def standing(self) -> list[tuple[int, Record]]:
-        """The records that were not withdrawn, each with the number of its row."""
-        gone: set[int] = set()
-        for number, row in enumerate(self.rows):
-            if isinstance(row, tuple):
-                gone.update(range(max(row[0], 0), min(row[1] + 1, number)))
-        rows = [(n, row) for n, row in enumerate(self.rows) if isinstance(row, Record)]
-        return [(number, row) for number, row in rows if number not in gone]
-
-    @cached_property
     def everything(self) -> list[Record]:
         """The records that count, the last of each visit, in the order of the plan."""
         order = {visit: number for number, visit in enumerate(self.visits)}
-        last = {record.visit: record for _, record in self.standing}
+        last = {record.visit: record for record in self.standing.values()}
         return sorted(last.values(), key=lambda record: order.get(record.visit, len(order)))
 
     @cached_property

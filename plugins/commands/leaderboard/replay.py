@@ -36,13 +36,12 @@ from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
-from .bundle import SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
+from .bundle import SUMS, CannotCheck, Finding, Rejected, Unchecked, findings, shown
 from .evidence import Evidence
 from .sandbox import REPLAY, Draw
 
 TOLERANCE = 10 * baseline.TOLERANCE
-"""How far two honest measurements of an edited model may be apart, in nats: an edit adds to what machines
-differ by."""
+"""How far honest measurements may be apart, in nats: an edit adds to what machines differ by."""
 SHARE = 0.95
 """How many of the probes of each role have to agree."""
 INVALIDITY = "told as invalid"
@@ -53,8 +52,7 @@ INVALIDITY = "told as invalid"
 class Tally:
     """How what was run again compares with what is claimed."""
 
-    judged: bool
-    """Whether texts are judged here, too."""
+    judged: bool = True
     groups: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     """Whether each probe agrees, by its role; of a control, by its name."""
     others: set[str] = field(default_factory=set)
@@ -108,38 +106,37 @@ def replayed(evidence: Evidence, draw: Draw) -> tuple[list[Finding], dict[str, A
         remarks.append(Unchecked("; ".join(str(error).split("\n"))))
     except Exception as error:  # an editor may raise anything, and so may what a bundle leads to
         remarks.append(Unchecked(f"it failed with {type(error).__name__}: {shown(str(error))}"))
-    findings = [Finding.of(*REPLAY, remark) for remark in remarks]
-    return findings or [Finding(*REPLAY, "passed")], tally
+    return findings(*REPLAY, remarks), tally
 
 
 def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
-    wanted_model = evidence.identity.model
-    model = assembly.load(evidence.plugins, draw.model, dtype=wanted_model.dtype)
-    if model.digest != wanted_model.digest:
+    identity = evidence.identity
+    model = assembly.load(evidence.plugins, draw.model, dtype=identity.model.dtype)
+    if model.digest != identity.model.digest:
         raise CannotCheck(f"{draw.model} has other weights than the run: --model NAME")
     editor = made_editor(evidence, model)
     lacking: list[str] = []
-    judge, controls = None, []
+    tally, judge, controls = Tally(), None, []
     try:
         judge = made_judge(evidence)
     except CannotCheck as error:
+        tally.judged = False
         lacking.append(Unchecked(str(error)))
-    tally = Tally(judged=not lacking)
     try:
         controls = made_controls(evidence, model)
     except CannotCheck as error:
         lacking.append(Unchecked(str(error)))
-    usable = [each.case for each in evidence.records if each.status != INVALID]
+    usable = list(dict.fromkeys(r.case for r in evidence.records if r.status != INVALID))
     # Those that the rows alone call invalid are all run again.
-    doubted = {each.case for each in evidence.records if each.status == INVALID and tally.judged}
+    doubted = {r.case for r in evidence.records if r.status == INVALID and tally.judged}
     more = sorted(name for name in doubted if not evidence.by_id[name].problem)
     visits = {_label(visit): visit for visit in evidence.controls if controls}
     chosen, besides = (
         drawn(draw.beacon, evidence.digests[SUMS], names, draw.number)
-        for names in (list(dict.fromkeys(usable)), list(visits))
+        for names in (usable, list(visits))
     )
     wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
-    steps = thinned(evidence.steps(controls), wanted, evidence.identity.regime.mode)
+    steps = thinned(evidence.steps(controls), wanted, identity.regime.mode)
     claimed = {record.visit: record for record in evidence.everything}
     for record in measure.run(model, editor.value, steps, {}, judge=judge):
         tally.add(claimed[record.visit], record, evidence.case(record))
@@ -150,7 +147,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
         "more": more,
         "controls": besides,
         "cases": len(chosen),
-        "of": len({*usable}),
+        "of": len(usable),
         "agree": len({*chosen} - tally.others),
         "others": sorted(tally.others),
         "groups": {name: [sum(found), len(found)] for name, found in tally.groups.items()},
@@ -159,10 +156,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
 
 
 def drawn(beacon: str, digest: str, ids: Sequence[str], number: int) -> list[str]:
-    """Return so many ids, which nobody could choose who did not know both beacon and bundle.
-
-    ``digest`` is of the bundle's SHA256SUMS. The order of ids does not matter.
-    """
+    """Return so many ids, which nobody could choose who did not know both beacon and bundle."""
     seed = hmac.new(beacon.encode(), digest.encode(), hashlib.sha256).digest()
     return sorted(ids, key=lambda i: (hmac.digest(seed, i.encode(), "sha256"), i))[:number]
 
@@ -187,10 +181,7 @@ def thinned(steps: Sequence[Step], wanted: Collection[str | Visit], mode: str) -
 
 
 def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = True) -> float:
-    """Return how far two answers are apart, in nats; infinity for another text, token or verdict.
-
-    Verdicts count if they were ``judged`` here; what they cost and how they are worded is no matter.
-    """
+    """Return how far two answers are apart, in nats; infinity for another text, token or verdict."""
     if isinstance(claimed, Text) and isinstance(again, Text):
         verdicts = [
             verdict and (verdict.status, verdict.score, verdict.reverted, verdict.ratings)
@@ -209,10 +200,7 @@ def distance(claimed: Answer | None, again: Answer | None, *, judged: bool = Tru
 
 
 def made_editor(evidence: Evidence, model: Model) -> Named:
-    """Return the editor as it was in the run.
-
-    Raises `CannotCheck`, and `Rejected` if it is bundled here in the run's version and has other fields.
-    """
+    """Return the editor as it was in the run. Raises `CannotCheck`, and `Rejected` for other fields."""
     said = evidence.identity.editor
     found = _component(evidence, "editor", said)
     if found.origin != said.version:

@@ -1,7 +1,6 @@
-"""A child process that reads a bundle, and writes a report as the last thing that it does.
+"""A child process that reads a bundle within limits, or runs some of its cases again: ``python -m`` runs it.
 
-Whatever a bundle does to the child is a line in a report. Where no case is run again the child takes
-limits upon itself, and has bundled plugins only; ``python -m`` runs it.
+Whatever a bundle does to the child is a line in a report, which the child writes last.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ class Draw:
 def inspect(
     bundle: Path, level: int, folder: Path, baselines: Sequence[Path], limits: Limits = LIMITS
 ) -> Report:
-    """Check a bundle up to a level, at most 3, without a model; never raises for what it holds.
-
-    ``folder`` is empty, and has the unpacked members in ``members`` afterwards.
-    """
+    """Check a bundle up to level 3, without a model; its members come to ``members`` in the folder."""
     (folder / "members").mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     environment = {
@@ -68,11 +64,7 @@ def inspect(
 
 
 def replay(report: Report, folder: Path, baselines: Sequence[Path], draw: Draw) -> Report:
-    """Return a report with what comes of running cases again; never raises for what a bundle holds.
-
-    ``folder`` is what the bundle was inspected in. The model and the editor have the rights and the
-    plugins of whoever verifies.
-    """
+    """Return a report with what comes of running cases again, with the rights of whoever verifies."""
     known, wall = report.findings, draw.seconds or None
     found = _run(report, folder, os.environ, baselines, seconds=wall, draw=asdict(draw))
     if isinstance(found, Report):

@@ -1,32 +1,34 @@
-"""The command ``submit``: the bundle of a finished run, and what its submitter should know before sending it."""
+"""The commands ``submit`` and ``leaderboard baseline``: the bundle of a finished run, and an unedited model's answers."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from edit_harness import files
-from edit_harness.errors import ResourceError, RunFolderError, UsageError
+from edit_harness import Regime, evaluate, files
+from edit_harness.data import is_finite
+from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
 from edit_harness.files import dumps
+from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Manifest, as_json, decoded
 from edit_harness.folder.table import cases_digest
 from edit_harness.registry.packages import UNVERSIONED
 from edit_harness.registry.registry import Plugins
+from edit_harness.run import assembly
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
 
 from ..run.console import err
 from ..run.console import out as console
-from . import bundle, verify
-from .evidence import NO_BASELINE
-from .sandbox import inspect
+from ..run.flags import LoadingFlags
+from . import baseline as baselines
+from . import bundle
 
-LEVEL = 2
-"""What a bundle has to pass before it is worth sending."""
 KEYS = re.compile(
     rb"\bsk-[A-Za-z0-9_-]{20,}|\bhf_[A-Za-z0-9]{30,}|\bgh[pousr]_[A-Za-z0-9]{36}"
     rb"|\bAKIA[0-9A-Z]{16}\b|\bxox[abps]-[A-Za-z0-9-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY"
@@ -37,10 +39,7 @@ KEYS = re.compile(
 def submit(
     plugins: Plugins, run: str, out: str | None, baseline: Sequence[str], **said: str
 ) -> int:
-    """Make the bundle, say what is in it, check it, and return the exit code. Raises `HarnessError`.
-
-    ``said`` is what the submitter says: contact, licence, source, tuned_on.
-    """
+    """Make the bundle with what the submitter says, print how it is checked, and return the exit code."""
     for name in ("contact", "licence", "tuned_on"):
         if not said[name].strip():
             flag = name.replace("_", "-")
@@ -72,7 +71,10 @@ def submit(
         err.print(f"         {member}  {len(data):,} bytes")
     if made.failures:
         err.print(f"note     {len(made.failures)} cases failed, and count as failures")
-    return _verified(path, baseline, made)
+    # A board does so before it takes it.
+    command = ["edit-harness verify", str(path), *(f"--baseline {each}" for each in baseline)]
+    console.print(" ".join(command), soft_wrap=True)
+    return 0
 
 
 def check(run: Results) -> None:
@@ -102,18 +104,15 @@ def check(run: Results) -> None:
 
 
 def members(run: Results, said: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files of a run's bundle, but for their checksums; its numbers are computed anew.
-
-    Home folders are left out of the manifest where nothing depends on them.
-    """
+    """Return the files of a run's bundle, but for their checksums; its numbers are computed anew."""
     folder = run.folder.path
     samples, cases = ((folder / name).read_bytes() for name in ("samples.jsonl", "cases.jsonl"))
-    own = as_json(run.manifest) | {"cases_sha256": bundle.digest(cases)}
+    own = as_json(run.manifest) | {"cases_sha256": hashlib.sha256(cases).hexdigest()}
     rest, home = dumps({**own, "identity": None}), dumps(str(Path.home()))[1:-1]
     rest = rest.replace(home, "~") if len(home) > 1 else rest
     manifest = decoded({**json.loads(rest), "identity": own["identity"]}, Manifest)
     results = Results(run.folder, run.metrics, manifest, run.everything).results()
-    made_of = {"sha256": bundle.digest(samples), "bytes": len(samples)}
+    made_of = {"sha256": hashlib.sha256(samples).hexdigest(), "bytes": len(samples)}
     submission = {
         **said, "editor": run.label, "fingerprint": manifest.fingerprint,
         "model": manifest.model.name,
@@ -127,24 +126,38 @@ def members(run: Results, said: Mapping[str, str]) -> dict[str, bytes]:
     }
 
 
-def _verified(path: Path, baselines: Sequence[str], run: Results) -> int:
-    """Check the bundle as a board does, print what it comes to and the command that does it."""
+def measure(
+    plugins: Plugins, model: str, task: str, args: Mapping[str, str], file: str, how: LoadingFlags
+) -> int:
+    """Measure and write a baseline, and return the exit code. Raises `HarnessError`."""
+    path = Path(file)
+    loaded = assembly.load(plugins, model, **how.model_options)
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
-        report = inspect(path, LEVEL, Path(folder), verify.existing(baselines))
-    for finding in (*report.having("failed"), *report.having("unchecked")):
-        said = f"{finding.outcome}: check {finding.check}, {finding.name}: {finding.text}"
-        err.print(said, soft_wrap=True)
-    given = list(baselines)
-    if NO_BASELINE in [finding.text for finding in report.having("unchecked")]:
-        given.append(str(path.with_suffix(".baseline.jsonl")))
-        err.print(
-            "note     nobody can check it in full without the values of the unedited model; make them,\n"
-            "         and send them along (with --task-args and --model-args as the run had them):\n"
-            f"         edit-harness leaderboard baseline -m {run.manifest.model.path} "
-            f"-t {run.manifest.identity.task.name} --dtype {run.manifest.identity.model.dtype} "
-            f"--out {given[-1]}",
-            soft_wrap=True,
-        )
-    command = " ".join(["edit-harness verify", str(path), *(f"--baseline {b}" for b in given)])
-    console.print(command, soft_wrap=True)
-    return verify.GOOD if report.good else verify.REJECTED
+        run = evaluate("none", task, loaded, task_args=args, regime=Regime(), output=folder)
+        header, lines = of_run(run)
+    try:
+        baselines.write(path, header, lines)
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
+    err.print(f"saved    {path}  ({len(lines):,} cases, {path.stat().st_size:,} bytes)")
+    console.print(str(path))
+    return 0
+
+
+def of_run(run: Results) -> tuple[baselines.Header, list[baselines.Line]]:
+    """Return the baseline that a run's answers before its edits are. Raises `DataError` for NaN among them."""
+    identity = run.manifest.identity
+    model, task = identity.model, identity.task
+    header = baselines.Header(
+        name=run.manifest.model.name, model=model.digest, config=model.config,
+        tokenizer=model.tokenizer, dtype=model.dtype,
+        task=task.name, version=task.version, data=task.data,
+    )  # fmt: skip
+    before = {each.case: [decode_answer(answer) for answer in each.before] for each in run.records}
+    for case, answers in before.items():
+        if not all(answer is None or is_finite(answer) for answer in answers):
+            raise DataError(
+                f"the model answers case {case} with NaN or infinity",
+                "check the weights, or load it with --dtype float32",
+            )
+    return header, [baselines.line(case, before.get(case.id, [])) for case in run.cases]

@@ -24,25 +24,25 @@ GOOD, REJECTED = 0, 6
 def verify(
     bundles: Sequence[str], level: int, baseline: Sequence[str], as_json: bool, **draw: Any
 ) -> int:
-    """Check every bundle, print the reports, and return the exit code. Raises `UsageError`.
-
-    ``draw`` is how cases are drawn, and run again: see `Draw`.
-    """
+    """Check every bundle, print the reports, and return the exit code. ``draw`` is of `Draw`."""
     if level > HIGHEST and not draw["beacon"]:
         raise UsageError(
             "--level 4 draws cases by a beacon",
             "--beacon TEXT: what nobody knew before the submission, such as a public random number",
         )
-    for bundle in bundles:
-        if not Path(bundle).exists():
-            raise UsageError(f"there is no bundle {bundle}", "name a .zip")
+    if missing := [bundle for bundle in bundles if not Path(bundle).exists()]:
+        raise UsageError(f"there is no bundle {missing[0]}", "name a .zip")
     known = existing(baseline)
     reports = []
     for bundle in bundles:
-        reports.append(_checked(Path(bundle), level, known, Draw(**draw)))
-        if not as_json:
-            for line in _lines(reports[-1]):
-                out.print(one_line(line), soft_wrap=True)
+        with tempfile.TemporaryDirectory(prefix="edit-harness-") as name:
+            found = sandbox.inspect(Path(bundle), min(level, HIGHEST), Path(name), known)
+            report = replace(found, level=level)
+            if level > HIGHEST and not report.having("failed"):
+                report = sandbox.replay(report, Path(name), known, Draw(**draw))
+        reports.append(report)
+        for line in () if as_json else _lines(report):
+            out.print(one_line(line), soft_wrap=True)
     if as_json:
         out.out(json.dumps([report.as_dict() for report in reports], indent=1))
     return GOOD if all(report.good for report in reports) else REJECTED
@@ -56,16 +56,6 @@ def existing(names: Sequence[str]) -> list[Path]:
     return paths
 
 
-def _checked(bundle: Path, level: int, known: Sequence[Path], draw: Draw) -> Report:
-    """Return the report on one bundle; whatever it holds, none of it is raised."""
-    with tempfile.TemporaryDirectory(prefix="edit-harness-") as name:
-        report = sandbox.inspect(bundle, min(level, HIGHEST), Path(name), known)
-        report = replace(report, level=level)
-        if level > HIGHEST and not report.having("failed"):
-            report = sandbox.replay(report, Path(name), known, draw)
-        return report
-
-
 def _lines(report: Report) -> Iterator[str]:
     """Yield what each check came to, and what that means."""
     yield f"bundle   {report.bundle}"
@@ -77,10 +67,8 @@ def _lines(report: Report) -> Iterator[str]:
             f"replay   {tally['agree']} of {tally['cases']} cases come out as submitted, of "
             f"{tally['of']} in all; largest difference {tally['worst']:.2g} nats"
         )
-        yield (
-            f"         drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for; "
-            "--json names the cases"
-        )
+        by = f"drawn by the beacon {shown(tally['beacon'])!r}, {tally['asked']} asked for"
+        yield f"         {by}; --json names the cases"
     if failed := report.having("failed"):
         yield f"rejected by check {failed[0].check}, {failed[0].name}"
     elif not report.good:

@@ -10,8 +10,7 @@ class Pack:
     """A table that was printed, and how its numbers are made again: data, which is all in a file."""
 
     file: ClassVar[str | Path]
-    """JSON, as `edit_harness_plugins.commands.studies.reproduce.packs` reads it: runs, numbers, and what cannot be
-    matched."""
+    """JSON with the keys of docs/reproducing.md: runs, numbers, and what cannot be matched."""
 
     @classmethod
     def card(cls) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ docs/reproducing.md has its keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -29,9 +29,7 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     """A model of a table."""
 
     name: str
-    """Where it is: a registered name, a folder or a name on the hub."""
     family: str = ""
-    """What `edit_harness.registry.settings` calls it: editors of the table need presets for it."""
 
 
 class Method(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,11 +45,8 @@ class Leg(Struct, frozen=True, forbid_unknown_fields=True):
     task: str
     args: Mapping[str, Any] = {}
     editors: tuple[str, ...] = ()
-    """As the table calls them; empty for all."""
     limit: int | None = None
-    """The first cases only, where the table is of them."""
     metrics: tuple[str, ...] = ()
-    """Instead of the task's own."""
     mode: str | None = None
     """How edits share the model, where the task would have it otherwise; and how many at once, or all."""
     batch: str | None = None
@@ -71,15 +66,11 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     low: Number | None = None
     high: Number | None = None
     n: int = 0
-    """How many cases it was printed of; 0 if that is not known."""
     within: Number | None = None
     """Of a figure: how far another machine may be from it."""
     doubts: tuple[str, ...] = ()
-    """What is doubtful about what was printed."""
     apart: str = ""
-    """Why nothing of ours can be compared with it; empty if something can."""
     places: int = 0
-    """Digits behind the point as printed."""
 
     @property
     def rounding(self) -> float:
@@ -94,23 +85,19 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
     paper: str
     table: Printed
     compares: Literal["values", "orderings", "figures"] = "values"
-    """values: within both intervals; orderings: which editor is above which; figures: the project's
-    own, of the same cases, within a fixed tolerance."""
+    """Within both intervals; which editor is above which; our own figures, within a fixed tolerance."""
     models: dict[str, Wanted]
     """By what the table calls them, in its order; so are the editors."""
     editors: Annotated[dict[str, Method], Meta(min_length=1)]
     legs: Annotated[list[Leg], Meta(min_length=1)]
     cells: Annotated[list[Expected], Meta(min_length=1)]
     differs: Sequence[str] = ()
-    """What cannot be matched or is known to be otherwise, a sentence each."""
     digits: int = 0
-    """Digits behind the point that every number has at least."""
     within: Number | None = None
     """Of all cells that do not say it themselves."""
     unit: Annotated[float, Meta(gt=0)] = 1.0
     """What a printed 1 is as we store it: 0.01 where percentages are printed."""
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.99
-    """Of the printed intervals."""
 
     @property
     def asked(self) -> list[Expected]:
@@ -118,10 +105,7 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
         return [cell for cell in self.cells if cell.model in self.models]
 
     def edited(self, leg: Leg, model: str) -> dict[str, Method]:
-        """Return the editors of a leg that the table has numbers of on a model.
-
-        Where it has but numbers from before any edit, that is the first editor of the leg.
-        """
+        """Return the editors of a leg that the table has numbers of on a model; the first if it has none."""
         there = {cell.editor for cell in self.cells if cell.model == model}
         named = leg.editors or tuple(self.editors)
         found = {label: self.editors[label] for label in named if label in there}
@@ -129,17 +113,19 @@ class Contents(Struct, frozen=True, kw_only=True, rename={"legs": "runs"}):
 
 
 def read(plugins: Plugins, name: str) -> Contents:
-    """Return what the pack of a name says.
-
-    Raises `PluginError` for a pack that is not installed, or says something that it cannot mean.
-    """
+    """Return what the pack of a name says. Raises `PluginError` for one that is not there or not right."""
     component = plugins.find("pack", name)
     file = cast(type[Pack], component.load()).file
     try:
         said = json.decode(Path(file).read_bytes(), type=dict[str, Any])
         said["name"] = component.name
         if isinstance(table := said.get("table"), str):
-            said["table"] = _of_a_paper(table, said)
+            known = {each.name: each for each in PRINTED}
+            if table not in known:
+                raise ValueError(f"no table is called {table!r}")
+            # Its code may have had other measures.
+            measures = said.get("measures", known[table].measures)
+            said["table"] = replace(known[table], measures=measures)
         contents = decoded(said, Contents)
         _check(contents)
     except (OSError, ValueError) as error:
@@ -147,38 +133,27 @@ def read(plugins: Plugins, name: str) -> Contents:
             f"pack {component.name!r} of {component.origin} cannot be read: {error}",
             "reinstall it or ask its author; docs/reproducing.md says what a pack has",
         ) from None
-    return structs.replace(contents, cells=[_as_printed(c, contents) for c in contents.cells])
-
-
-def _of_a_paper(name: str, said: Mapping[str, Any]) -> Printed:
-    """Return a table of a paper, with other measures where its code had others."""
-    found = next((table for table in PRINTED if table.name == name), None)
-    if found is None:
-        raise ValueError(f"no table is called {name!r}")
-    return replace(found, measures=said.get("measures", found.measures))
-
-
-def _as_printed(cell: Expected, pack: Contents) -> Expected:
-    """Return a cell with the digits that it was printed with, and with the pack's tolerance."""
-    exponent = Decimal(str(cell.value)).as_tuple().exponent
-    shown = -exponent if isinstance(exponent, int) else 0
-    within = pack.within if cell.within is None else cell.within
-    return structs.replace(cell, places=cell.places or max(pack.digits, shown), within=within)
+    cells = []
+    for cell in contents.cells:
+        exponent = Decimal(str(cell.value)).as_tuple().exponent
+        printed = -exponent if isinstance(exponent, int) else 0
+        within = contents.within if cell.within is None else cell.within
+        places = cell.places or max(contents.digits, printed)
+        cells.append(structs.replace(cell, places=places, within=within))
+    return structs.replace(contents, cells=cells)
 
 
 def _check(contents: Contents) -> None:
     """Raise `ValueError` for parts that do not fit together."""
-    table = contents.table
-    named: list[tuple[str, str, Mapping[str, Any]]] = []
-    for cell in contents.cells:
-        named.append(("model", cell.model, contents.models))
-        if table.split == "task":
-            named.append(("task", cell.row, table.tasks))
-        if not (table.by or table.groups):
-            named.append(("column", cell.column, table.measures))
-    for leg in contents.legs:
-        named.append(("task", leg.task, table.tasks))
-        named += [("editor", label, contents.editors) for label in leg.editors]
-    for what, name, known in named:
-        if name not in known:
-            raise ValueError(f"{name!r} is no {what} of it: {', '.join(known)}")
+    table, cells, legs = contents.table, contents.cells, contents.legs
+    columns = () if table.by or table.groups else cells
+    named: list[tuple[str, Iterable[str], Collection[str]]] = [
+        ("model", (cell.model for cell in cells), contents.models),
+        ("task", (cell.row for cell in cells if table.split == "task"), table.tasks),
+        ("column", (cell.column for cell in columns), table.measures),
+        ("task", (leg.task for leg in legs), table.tasks),
+        ("editor", (label for leg in legs for label in leg.editors), contents.editors),
+    ]
+    for what, names, known in named:
+        if odd := [name for name in names if name not in known]:
+            raise ValueError(f"{odd[0]!r} is no {what} of it: {', '.join(known)}")

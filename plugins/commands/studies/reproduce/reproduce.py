@@ -25,7 +25,6 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands import results
-from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
@@ -38,7 +37,6 @@ from .packs import Contents, Expected, Leg, Method
 from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction
 
 FAILED = 6
-"""The exit code if a number did not come out again."""
 
 
 def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
@@ -50,17 +48,37 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
     check_writable(Path(flags.output_path))
     codes = [running.DONE]
-    runs = _runs(plugins, contents, where, flags, codes)
-    if any(runs.values()):
-        codes.append(_report(Reproduction(contents, runs, flags.limit), flags))
+    runs: dict[tuple[str, str], list[Results]] = {}
+    for label, name in where.items():
+        for leg in contents.legs:
+            methods = contents.edited(leg, label)
+            with console.tolerated(codes, len(where) > 1 or len(contents.legs) > 1):
+                for editor, run in _made(plugins, leg, methods, name, flags, codes):
+                    runs.setdefault((label, editor), []).append(run)
+    if any(not run.sound for own in runs.values() for run in own):
+    if not all(sound(run) for own in runs.values() for run in own):
+    if not runs:
+        return max(codes)
+    report = Reproduction(contents, runs, flags.limit)
+    found = report.compared()
+    tables = [
+        table(contents, model, [each for each in found if each.cell.model == model])
+        for model in contents.models
+    ]
+    lines = remarks(report, found)
+    results.show(as_data(report, found), *tables, *lines, as_json=flags.as_json)
+    verdicts = {each.verdict for each in found}
+    if OUTSIDE in verdicts:
+        codes.append(FAILED)
+    elif WITHIN not in verdicts:
+        why = UNTOLD if UNTOLD in verdicts else APART
+        console.err.print(f"nothing is told of {contents.name}: {why}")
+        codes.append(running.SOME_FAILED)
     return max(codes)
 
 
 def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
-    """Return where each model of the table is that is asked for, by what the table calls it.
-
-    Raises `UsageError` for a model that is not of the table.
-    """
+    """Return where each model that is asked for is, by what the table calls it. Raises `UsageError`."""
     names = {label: wanted.name for label, wanted in contents.models.items()}
     found: dict[str, str] = {}
     for given in flags.model or names:
@@ -73,30 +91,6 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
                 f"-m '{next(iter(names))}=FOLDER'",
             )
         found[label] = name if copied else names[label]
-    return found
-
-
-Runs = dict[tuple[str, str], list[Results]]
-
-
-def _runs(
-    plugins: Plugins,
-    contents: Contents,
-    where: Mapping[str, str],
-    flags: ReproduceFlags,
-    codes: list[int],
-) -> Runs:
-    """Return the runs by model and editor as the table calls them; what failed is said, and noted."""
-    several = len(where) > 1 or len(contents.legs) > 1
-    found: Runs = {}
-    for label, name in where.items():
-        for leg in contents.legs:
-            methods = contents.edited(leg, label)
-            with console.tolerated(codes, several):
-                for editor, run in _made(plugins, leg, methods, name, flags, codes):
-                    found.setdefault((label, editor), []).append(run)
-    if not all(sound(run) for runs in found.values() for run in runs):
-        codes.append(running.SOME_FAILED)
     return found
 
 
@@ -120,18 +114,17 @@ def _made(
                 "its author has to put them in runs of their own: runs, editors",
             )
         labels[editor.name] = label
-        runs.append(
-            RunSpec(
-                editor=editor.qualified,
-                editor_args=_texts(method.args),
-                task=plugins.find("task", leg.task).qualified,
-                task_args=_texts(leg.args),
-                model=ref,
-                metrics=leg.metrics,
-                judge=leg.judge,
-                seed=flags.seed,
-            )
+        spec = RunSpec(
+            editor=editor.qualified,
+            editor_args=_texts(method.args),
+            task=plugins.find("task", leg.task).qualified,
+            task_args=_texts(leg.args),
+            model=ref,
+            metrics=leg.metrics,
+            judge=leg.judge,
+            seed=flags.seed,
         )
+        runs.append(spec)
     todo = running.Todo(
         runs,
         Selection(limit=min((n for n in (leg.limit, flags.limit) if n), default=None)),
@@ -152,25 +145,6 @@ def _texts(args: Mapping[str, Any]) -> dict[str, str]:
     return {k: value if isinstance(value, str) else json.dumps(value) for k, value in args.items()}
 
 
-def _report(report: Reproduction, flags: ReproduceFlags) -> int:
-    """Print what came out, and return the exit code that this alone has."""
-    found = report.compared()
-    tables = [
-        table(report.contents, model, [each for each in found if each.cell.model == model])
-        for model in report.contents.models
-    ]
-    lines = remarks(report, found)
-    results.show(as_data(report, found), *tables, *lines, as_json=flags.as_json)
-    verdicts = {each.verdict for each in found}
-    if OUTSIDE in verdicts:
-        return FAILED
-    if WITHIN not in verdicts:
-        why = UNTOLD if UNTOLD in verdicts else APART
-        console.err.print(f"nothing is told of {report.contents.name}: {why}")
-        return running.SOME_FAILED
-    return running.DONE
-
-
 SHORT = {WITHIN: "within", OUTSIDE: "OUTSIDE", UNTOLD: "too few", APART: "–"}
 ORDERS = {WITHIN: "kept", OUTSIDE: "REVERSED", UNTOLD: "too few", APART: "–"}
 MEANING = {
@@ -185,34 +159,29 @@ def table(contents: Contents, model: str, found: Sequence[Compared]) -> Grid:
     title = f"{contents.table.name}, {model}"
     split = contents.table.split
     heads = [{"task": "Task"}.get(split, "Edited"), "Column"] if split else ["Column"]
+
+    def place(cell: Expected) -> tuple[str, ...]:
+        row = contents.table.tasks.get(cell.row, named(cell.row))
+        return (row, cell.column) if split else (cell.column,)
+
     if contents.compares != "orderings":
-        intervals = contents.compares == "values"
-        rows = [
-            ([each.cell.editor, *_place(contents, each.cell)], _cells(each, intervals))
-            for each in found
-        ]
+        rows = [([e.cell.editor, *place(e.cell)], _cells(e, contents.compares)) for e in found]
         return Grid(title, ["Editor", *heads], ["printed", "ours", "n", ""], rows)
     counts: dict[tuple[str, ...], Counter[str]] = {}
     for each in found:
-        counts.setdefault(_place(contents, each.cell), Counter())[each.verdict] += 1
+        counts.setdefault(place(each.cell), Counter())[each.verdict] += 1
     orders = [(names, [Cell(str(own[v])) for v in ORDERS]) for names, own in counts.items()]
     return Grid(f"{title}: which editor is above which", heads, list(ORDERS.values()), orders)
 
 
-def _place(contents: Contents, cell: Expected) -> tuple[str, ...]:
-    row = contents.table.tasks.get(cell.row, named(cell.row))
-    return (row, cell.column) if contents.table.split else (cell.column,)
-
-
-def _cells(each: Compared, intervals: bool) -> list[Cell]:
+def _cells(each: Compared, compares: str) -> list[Cell]:
     """Return what was printed, ours, how many cases that is of, and the verdict."""
-    cell, ours = each.cell, each.ours
+    cell, ours, short = each.cell, each.ours, Cell(SHORT[each.verdict])
     printed = Cell(_printed(cell), _ends(cell.low, cell.high, cell.places))
-    verdict = Cell(SHORT[each.verdict])
     if ours is None:
-        return [printed, Cell("–"), Cell(""), verdict]
-    ends = _ends(ours.low, ours.high, cell.places) if intervals else ""
-    return [printed, Cell(_number(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), verdict]
+        return [printed, Cell("–"), Cell(""), short]
+    ends = _ends(ours.low, ours.high, cell.places) if compares == "values" else ""
+    return [printed, Cell(_number(ours.value, cell.places), ends), Cell(f"{ours.n:,}"), short]
 
 
 def _printed(cell: Expected) -> str:
@@ -254,8 +223,9 @@ def _how(each: Compared) -> str:
     cell = each.cell
     row = f", {named(cell.row)}" if cell.row else ""
     place = f"{cell.editor} on {cell.model}{row}, {cell.column}"
-    values = (ours.value if ours else None for ours in (each.ours, each.below_ours))
-    ours, below = (_number(value, cell.places) for value in values)
+    ours, below = (
+        _number(e.value if e else None, cell.places) for e in (each.ours, each.below_ours)
+    )
     if each.below:
         over = f"{place}: printed above {each.below.editor}"
         return (

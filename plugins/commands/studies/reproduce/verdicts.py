@@ -8,11 +8,12 @@ nothing, and is no pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, cast
 
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
@@ -32,7 +33,6 @@ LEAST = 20
 """Cases below which a comparison with a printed number is not to be trusted."""
 TELLING = 4
 """A tolerance of more than the spread of a column's printed numbers by this says nothing."""
-FEWER = "with --limit fewer edits share the model, which is another experiment"
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Compared:
-    """A printed number and ours, in the unit that was printed; or two that were printed in an order.
-
-    Of two, ``cell`` was printed above ``below``, and within means that the order is kept.
-    """
+    """A printed number and ours, in its unit; or two, of which ``cell`` was printed above ``below``."""
 
     cell: Expected
     ours: Estimate | None
@@ -64,10 +61,7 @@ class Compared:
 
 
 class Reproduction:
-    """A pack, and the runs that were made for it, by model and editor as its table calls them.
-
-    ``limit`` is how many cases were run of a table that is of more.
-    """
+    """A pack, and its runs by model and editor as its table calls them, maybe with a limit of cases."""
 
     def __init__(
         self,
@@ -78,14 +72,19 @@ class Reproduction:
         self.contents, self.runs, self.limit = contents, runs, limit
         every = {run: Subsets(run) for own in runs.values() for run in own}
         self._found = {cell: self._number(cell, every) for cell in contents.asked}
-        self._contrasts: dict[tuple[Results, Results], dict[str, Contrast]] = {}
 
     def compared(self) -> list[Compared]:
         """Return each printed number with ours, in the order of the pack; or each two in an order."""
-        if self.contents.compares == "orderings":
-            return list(self._orders())
-        found = ((cell, *self._found[cell]) for cell in self.contents.asked)
-        return [Compared(cell, ours, self._ruling(cell, run, ours)) for cell, run, ours in found]
+        if self.contents.compares != "orderings":
+            return [Compared(c, ours, self._ruling(c)) for c, (_, ours) in self._found.items()]
+        columns: dict[tuple[str, str, str], list[Expected]] = {}
+        for cell in self.contents.asked:
+            columns.setdefault((cell.model, cell.row, cell.column), []).append(cell)
+        return [
+            Compared(one, self._found[one][1], self._order(one, two), two, self._found[two][1])
+            for cells in columns.values()
+            for one, two in combinations(sorted(cells, key=lambda c: -c.value), 2)
+        ]
 
     def _number(
         self, cell: Expected, every: Mapping[Results, Subsets]
@@ -105,9 +104,10 @@ class Reproduction:
         """Tell whether a number is of the model before any edit."""
         return cell.editor not in self.contents.editors
 
-    def _ruling(self, cell: Expected, run: Results | None, ours: Estimate | None) -> Ruling:
-        if why := cell.apart or self._apart(cell, run):
+    def _ruling(self, cell: Expected) -> Ruling:
+        if why := cell.apart or self._apart(cell):
             return Ruling(APART, why)
+        ours = self._found[cell][1]
         assert ours is not None  # a number that is missing is told apart
         if self.contents.compares == "figures":
             return of_figure(ours, cell)
@@ -115,45 +115,35 @@ class Reproduction:
         allowed = tolerance(ours, cell, self.contents.level)
         return of_value(ours, cell.value, allowed, coarsest(row, cell.rounding))
 
-    def _apart(self, cell: Expected, run: Results | None) -> str:
+    def _apart(self, cell: Expected) -> str:
         """Say why a number has none of ours beside it that could be compared; nothing if it has."""
+        run = self._found[cell][0]
         if run is None:
             editors = [e for m, e in self.runs if m == cell.model and self.runs[m, e]]
             there = editors and (self._before(cell) or cell.editor in editors)
             return "the run has no such number" if there else "not run"
         fewer = self.limit and not self._before(cell) and run.regime.mode != "single"
-        return FEWER if fewer else ""
-
-    def _orders(self) -> Iterator[Compared]:
-        """Yield each two editors that a table has one above the other, by model, row and column."""
-        columns: dict[tuple[str, str, str], list[Expected]] = {}
-        for cell in self.contents.asked:
-            columns.setdefault((cell.model, cell.row, cell.column), []).append(cell)
-        for cells in columns.values():
-            for higher, lower in combinations(sorted(cells, key=lambda c: -c.value), 2):
-                ours, below = self._found[higher][1], self._found[lower][1]
-                yield Compared(higher, ours, self._order(higher, lower), lower, below)
+        return (
+            "with --limit fewer edits share the model, which is another experiment" if fewer else ""
+        )
 
     def _order(self, higher: Expected, lower: Expected) -> Ruling:
         """Say whether two editors are in the printed order, case by case."""
-        contents = self.contents
-        one, two = self._found[higher][0], self._found[lower][0]
-        missing = lower if one is not None and two is None else higher
-        if why := self._apart(missing, self._found[missing][0]):
+        if why := self._apart(higher) or self._apart(lower):
             return Ruling(APART, why)
-        assert one is not None
-        assert two is not None
-        n = min(higher.n, lower.n)
-        printed = [cell.value * contents.unit for cell in (higher, lower)]
-        if not apart(printed[0], printed[1], n, contents.level):
+        contents, n = self.contents, min(higher.n, lower.n)
+        if not apart(higher.value * contents.unit, lower.value * contents.unit, n, contents.level):
             return Ruling(APART, f"as printed they differ by no more than chance (n = {n})")
-        if (two, one) not in self._contrasts:
-            contrasts = Pairing(two, one).contrasts
-            self._contrasts[two, one] = {each.name: each for each in contrasts}
-        contrast = self._contrasts[two, one].get(contents.table.measures[higher.column])
+        known = _contrasts(*(cast(Results, self._found[cell][0]) for cell in (lower, higher)))
+        contrast = known.get(contents.table.measures[higher.column])
         if contrast is None:
             return Ruling(APART, "they have no case in common")
         return of_order(contrast.difference, contrast.p)
+
+
+@cache
+def _contrasts(one: Results, two: Results) -> dict[str, Contrast]:
+    return {each.name: each for each in Pairing(one, two).contrasts}
 
 
 def tolerance(ours: Estimate, cell: Expected, level: float) -> float:
@@ -170,10 +160,7 @@ def tolerance(ours: Estimate, cell: Expected, level: float) -> float:
 
 
 def coarsest(others: Sequence[float], rounding: float) -> float:
-    """Return the greatest tolerance that says something, where a column has these printed numbers.
-
-    A quarter of their spread, and twice the rounding where they are all alike.
-    """
+    """Return the greatest tolerance that says something of a column: a quarter of its printed spread."""
     return max((max(others) - min(others)) / TELLING, 2 * rounding)
 
 
@@ -199,10 +186,7 @@ def of_figure(ours: Estimate, cell: Expected) -> Ruling:
 
 
 def apart(one: float, other: float, n: int, level: float) -> bool:
-    """Tell whether two printed shares of n cases differ by more than chance, as of independent samples.
-
-    By Agresti and Caffo: a right and a wrong case more on each side.
-    """
+    """Tell whether printed shares of n cases differ by more than chance, after Agresti and Caffo (2000)."""
     if not n:
         return False
     shares = [(n * share + 1) / (n + 2) for share in (one, other)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,69 +26,44 @@ from edit_harness_plugins.commands.report.heatmaps import HeatMap
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""
 EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0.1,0.5"
-WRITE = "write all, 0,3 or 2-5"
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A field with the values that are tried, in their order."""
-
-    field: str
-    values: tuple[Any, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The values as they are shown."""
-        return [shown(value) for value in self.values]
-
-    def __str__(self) -> str:
-        return f"{self.field} {', '.join(self.names)}"
-
-
+Axes = Mapping[str, Sequence[Any]]
 Point = Mapping[str, Any]
-"""A value of every axis, by field."""
 
 
 def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
     """Return the text that flags give for each field. Raises `UsageError`."""
-    found: dict[str, str] = {}
-    for field, text in ((LAYER, layers), (TOKEN, tokens), *map(_pair, grid)):
-        if text is None:
-            continue
-        if field in found:
-            raise UsageError(f"the grid has field {field} twice", "name all its values at once")
-        found[field] = text
+    pairs = [
+        (field, text) for field, text in ((LAYER, layers), (TOKEN, tokens)) if text is not None
+    ]
+    for text in grid:
+        field, _, values = (part.strip() for part in text.partition("="))
+        if not (field.isidentifier() and values):
+            raise UsageError(f"--grid {text!r} is not of the form FIELD=V,V,…", f"write {EXAMPLE}")
+        pairs.append((field, values))
+    found = dict(pairs)
     if not found:
         raise UsageError("a sweep without a grid has nothing to try", f"say what: {EXAMPLE}")
+    if len(found) < len(pairs):
+        twice = Counter(field for field, _ in pairs).most_common(1)[0][0]
+        raise UsageError(f"the grid has field {twice} twice", "name all its values at once")
     return found
 
 
-def _pair(text: str) -> tuple[str, str]:
-    field, equals, values = text.partition("=")
-    if not (equals and field.strip().isidentifier() and values.strip()):
-        raise UsageError(f"--grid {text!r} is not of the form FIELD=V,V,…", f"write {EXAMPLE}")
-    return field.strip(), values
+def axes(editor: Component, asked: Mapping[str, str], depth: int) -> Axes:
+    """Return the axes of a grid for a model of ``depth`` layers. Raises `UsageError`.
 
-
-def check_fields(editor: Component, names: Sequence[str]) -> None:
-    """Raise `UsageError` for a field that the editor does not have."""
-    settings.typed(editor.load(), dict.fromkeys(names), f"editor {editor.name}")
-
-
-def axes(editor: Component, asked: Mapping[str, str], depth: int) -> list[Axis]:
-    """Return the axes of a grid for a model of ``depth`` layers.
-
-    Commas part values, semicolons those that are lists themselves; a value that comes twice counts
-    once. Raises `UsageError` for one that the field cannot have.
+    Commas part values, semicolons those that are lists themselves.
     """
     factory = editor.load()
     hints = settings.field_types(factory)
-    found = []
+    found = {}
     for name, text in asked.items():
         sign = ";" if get_origin(hints[name]) is tuple else ","
         texts = layers(text, depth) if name == LAYER else text.split(sign)
         typed = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
-        found.append(Axis(name, tuple(dict.fromkeys(each[name] for each in typed))))
+        found[name] = list(dict.fromkeys(each[name] for each in typed))
     return found
 
 
@@ -100,15 +76,16 @@ def layers(text: str, depth: int) -> list[str]:
         ends = [int(end) if end.strip().isdecimal() else depth for end in piece.split("-")]
         if len(ends) > 2 or not ends[0] <= ends[-1] < depth:
             known = f"the model has layers 0 to {depth - 1}"
-            raise UsageError(f"--layers has {piece.strip()!r}, and {known}", WRITE)
+            raise UsageError(
+                f"--layers has {piece.strip()!r}, and {known}", "write all, 0,3 or 2-5"
+            )
         found += map(str, range(ends[0], ends[-1] + 1))
     return found
 
 
-def points(axes: Sequence[Axis]) -> list[Point]:
+def points(axes: Axes) -> list[Point]:
     """Return every combination of the axes' values, the last axis running fastest."""
-    names = [axis.field for axis in axes]
-    return [dict(zip(names, each, strict=True)) for each in product(*(a.values for a in axes))]
+    return [dict(zip(axes, each, strict=True)) for each in product(*axes.values())]
 
 
 def shown(value: Any) -> str:
@@ -124,11 +101,9 @@ def named(point: Point) -> str:
 
 
 HARMONIC = "S"
-"""The measure that is a task's own score."""
 USUAL = ("ES", "PS", "NS", "RS")
 """The measures that are mapped if none is asked for."""
 SHOWN = 10
-"""Points that a sorted table has."""
 NONE = Estimate(math.nan, math.nan, math.nan, 0)
 
 
@@ -147,29 +122,37 @@ class Scored:
 class SweepResults:
     """The points of a sweep, in the order of the grid."""
 
-    axes: Sequence[Axis]
+    axes: Axes
     points: Sequence[Scored]
     measures: Mapping[str, Measure]
-    """Those that are mapped, by name."""
     averaged: Sequence[str]
     """The measures whose mean is the score; none where the task has `HARMONIC`."""
 
     @classmethod
     def of(
         cls,
-        axes: Sequence[Axis],
+        axes: Axes,
         runs: Sequence[tuple[Point, Results]],
         names: Sequence[str],
         known: Mapping[str, Measure],
     ) -> SweepResults:
         """Return the points with their scores; ``known`` has all measures of the runs."""
-        names = [name for name in names if any(_number(run, name).n for _, run in runs)]
+
+        def number(run: Results, name: str) -> Estimate:
+            return run.estimates.get(f"post_{name}", NONE)
+
+        names = [name for name in names if any(number(run, name).n for _, run in runs)]
         averaged = [] if HARMONIC in known else shares(names, known)
         points = []
         for point, run in runs:
-            numbers = {name: _number(run, name) for name in names}
-            own = [numbers[name] for name in averaged]
-            score = _mean(own) if own else _number(run, HARMONIC)
+            numbers = {name: number(run, name) for name in names}
+            score = number(run, HARMONIC)
+            if own := [numbers[name] for name in averaged]:
+                # The mean of limits is further out than the limits of a mean.
+                value, low, high = (
+                    fmean(getattr(e, x) for e in own) for x in ("value", "low", "high")
+                )
+                score = Estimate(value, low, high, min(e.n for e in own))
             points.append(Scored(point, run, numbers, score))
         return cls(axes, points, {name: known[name] for name in names}, averaged)
 
@@ -194,21 +177,20 @@ class SweepResults:
         """What the numbers say, as labels and lines of text."""
         if not (best := self.best):
             return [("best", "no point has a score, so that none is the best")]
-        line = _line(self.score, None)
-        value = report.number(best.score.value, line)
-        text = f"{named(best.point)}: {self.score} {value} ({_ends(best.score, line)})"
+        value, ends = _shown(best.score, _line(self.score, None))
         flattered = f"the best of {counted(len(self.points), 'point')} is flattered by these cases"
-        return [("best", text), ("note", flattered)]
+        return [
+            ("best", f"{named(best.point)}: {self.score} {value} ({ends})"),
+            ("note", flattered),
+        ]
 
     def maps(self) -> list[HeatMap]:
-        """Return a map for each measure; empty for a grid of more than two fields.
-
-        The first field runs along the columns, the second along the rows.
-        """
+        """Return a map for each measure, the first field across; empty for more than two fields."""
         if len(self.axes) > 2:
             return []
-        across, *rest = self.axes
-        down = rest[0].names if rest else [""]
+        fields = [*self.axes, ""]
+        names = [list(map(shown, values)) for values in (*self.axes.values(), [""])]
+        across, down = names[:2]
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
@@ -218,57 +200,58 @@ class SweepResults:
                 HeatMap(
                     f"{name} {DIRECTION[measure.better]}".strip(),
                     down,
-                    across.names,
+                    across,
                     [values[row :: len(down)] for row in range(len(down))],
-                    x=across.field,
-                    y=rest[0].field if rest else "",
+                    x=fields[0],
+                    y=fields[1],
                     form=".1f" if scale == 100 else ".3g",
                 )
             )
         return made
 
     def table(self, title: str) -> Grid:
-        """Return the points with their numbers and intervals.
-
-        Along one field they stand in its order, else by score, no more than `SHOWN`. The score is first, so that it stands
-        beside the names however narrow a terminal is.
-        """
+        """Return the points of one field in its order; of more the `SHOWN` best. The score is first."""
         points = self.points if len(self.axes) == 1 else self.ranked[:SHOWN]
-        lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
         score = _line("mean" if self.averaged else HARMONIC, self.measures.get(self.score))
+        lines = [_line(n, m) for n, m in self.measures.items() if n != self.score]
         rows = []
         for each in points:
             mark: Mark = "best" if each is self.best else ""
-            cells = [Cell(report.show(each.score, score), _ends(each.score, score), mark)]
-            numbers = [(each.numbers[line.name], line) for line in lines]
-            cells += [Cell(report.show(n, line), _ends(n, line)) for n, line in numbers]
+            cells = [Cell(*_shown(each.score, score), mark)]
+            cells += [Cell(*_shown(each.numbers[line.name], line)) for line in lines]
             rows.append(([shown(value) for value in each.point.values()], cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
-        return Grid(title, [axis.field for axis in self.axes], heads, rows)
+        return Grid(title, list(self.axes), heads, rows)
 
     def data(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
         return {
-            "grid": {axis.field: list(axis.values) for axis in self.axes},
+            "grid": {field: list(values) for field, values in self.axes.items()},
             "level": LEVEL,
             "score": self.score,
-            "points": [_point_data(each) for each in self.points],
+            "points": [
+                {
+                    "fields": dict(each.point),
+                    "run": str(each.run.folder.path),
+                    "measures": {name: vars(n) for name, n in each.numbers.items() if n.n},
+                    "score": vars(each.score) if each.score.n else None,
+                }
+                for each in self.points
+            ],
             "best": dict(self.best.point) if self.best else None,
         }
 
 
 def mapped(asked: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
-    """Return the measures that are mapped, of those that the runs have.
+    """Return the measures to map: what is asked for, `USUAL`, or what a run's table has.
 
-    If nothing is asked for, these are `USUAL`, or what the table of a run shows where there is none of
-    them. Raises `UsageError` for one that the runs have not, and if none tells which point is best.
+    Raises `UsageError` for one that the runs have not, and if none tells which point is best.
     """
+    there = f"it has: {', '.join(known)}"
     for name in asked:
         if name not in known:
-            raise UsageError(
-                f"the task as it is set has no measure {name!r}{suggestion(name, list(known))}",
-                f"it has: {', '.join(known)}",
-            )
+            similar = suggestion(name, list(known))
+            raise UsageError(f"the task as it is set has no measure {name!r}{similar}", there)
     usual = [name for name in USUAL if name in known]
     names = list(asked) or usual or [name for name, each in known.items() if not each.detail]
     if HARMONIC not in known and not shares(names, known):
@@ -285,28 +268,11 @@ def shares(names: Sequence[str], known: Mapping[str, Measure]) -> list[str]:
     return [n for n in names if known[n].better == "higher" and known[n].unit == "%"]
 
 
-def _number(run: Results, name: str) -> Estimate:
-    return run.estimates.get(f"post_{name}", NONE)
-
-
-def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of estimates with that of their limits, which are wider than the mean's own."""
-    value, low, high = (fmean(getattr(e, x) for e in estimates) for x in ("value", "low", "high"))
-    return Estimate(value, low, high, min(e.n for e in estimates))
-
-
 def _line(name: str, measure: Measure | None) -> MeasureRow:
     return MeasureRow(name, measure or Measure(name), None, None)
 
 
-def _ends(estimate: Estimate, line: MeasureRow) -> str:
-    return "" if math.isnan(estimate.low) else report.interval(estimate, line)
-
-
-def _point_data(each: Scored) -> dict[str, Any]:
-    return {
-        "fields": dict(each.point),
-        "run": str(each.run.folder.path),
-        "measures": {name: vars(number) for name, number in each.numbers.items() if number.n},
-        "score": vars(each.score) if each.score.n else None,
-    }
+def _shown(estimate: Estimate, line: MeasureRow) -> tuple[str, str]:
+    """Return a number as text, and its interval."""
+    ends = "" if math.isnan(estimate.low) else report.interval(estimate, line)
+    return report.show(estimate, line), ends

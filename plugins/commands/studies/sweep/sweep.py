@@ -42,7 +42,7 @@ class Sweep:
     def __init__(self, plugins: Plugins, flags: SweepFlags, asked: Mapping[str, str]) -> None:
         self.plugins, self.flags = plugins, flags
         self.editor = plugins.find("editor", flags.editor[0])
-        points.check_fields(self.editor, list(asked))
+        fields.typed(self.editor.load(), dict.fromkeys(asked), f"editor {self.editor.name}")
         options, name = flags.model_options, flags.model[0]
         source = assembly.checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
@@ -80,14 +80,6 @@ class Sweep:
             error.cause = f"at {points.named(point)}: {error.cause}"
             raise
 
-    def checked(self) -> Evaluation:
-        """Return the run of the last point, once those of all could be assembled."""
-        for point in self.points:
-            made = self.assembled(
-                point
-            )  # a layer without statistics is told now, not after an hour
-        return made
-
     def runs(self) -> Iterator[tuple[Point, Results]]:
         """Yield every point with its run, `BESIDE` of them side by side."""
         for start in range(0, len(self.points), BESIDE):
@@ -107,14 +99,19 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     asked = check(flags)
     with guard.measuring():
         todo = Sweep(plugins, flags, asked)
-        made = todo.checked()
+        # A layer without statistics is told now, not after an hour.
+        *_, made = map(todo.assembled, todo.points)
     names = mapped(flags.measures, made.measures)
     if not flags.quiet:
-        announce(todo, made)
+        say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
+        say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
+        grid = [f"{f} {', '.join(map(points.shown, values))}" for f, values in todo.axes.items()]
+        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
+        say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
+        say("split", todo.split)
     check_writable(Path(flags.output_path))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
-    print_results(todo, found)
-    write(todo, found)
+    finish(todo, found)
     good = found.best and all(sound(point.run) for point in found.points)
     return running.DONE if good else running.SOME_FAILED
 
@@ -138,49 +135,31 @@ def check(flags: SweepFlags) -> dict[str, str]:
     return asked
 
 
-def announce(todo: Sweep, made: Evaluation) -> None:
-    """Print what is run on stderr."""
-    say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
-    say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
-    say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(map(str, todo.axes))}")
-    say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
-    say("split", todo.split)
-
-
 def say(label: str, text: str) -> None:
     """Print one labelled line on stderr."""
     console.err.print(formats.labelled(label, text, console.err.width))
 
 
-def print_results(todo: Sweep, found: SweepResults) -> None:
-    """Print maps, table and what follows from them, or all of it as JSON."""
-    data = {
-        "editor": todo.editor.name,
-        "task": todo.flags.task,
-        "model": todo.model.name,
-        "cases": [case.id for case in todo.cases],
-        **found.data(),
-    }
-    heats = found.maps() if len(found.axes) == 2 else []
+def finish(todo: Sweep, found: SweepResults) -> None:
+    """Print maps and a table, or JSON, and write the files that are asked for. Raises `ResourceError`."""
+    flags, editor = todo.flags, todo.editor.name
+    names = {"editor": editor, "task": flags.task, "model": todo.model.name}
+    data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
+    heats = found.maps()
     maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
-    title = f"{todo.editor.name} on {counted(len(todo.cases), 'development case')}"
-    show(data, *maps, found.table(title), *found.conclusions, as_json=todo.flags.as_json)
-
-
-def write(todo: Sweep, found: SweepResults) -> None:
-    """Write the files that are asked for, and say where all is. Raises `ResourceError`."""
-    flags = todo.flags
-    title = f"{todo.editor.name} on {todo.model.name}, {flags.task}"
+    table = found.table(f"{editor} on {counted(len(todo.cases), 'development case')}")
+    shown = maps if len(found.axes) == 2 else []
+    show(data, *shown, table, *found.conclusions, as_json=flags.as_json)
+    title = f"{editor} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = heatmaps.write(flags.html, flags.png, found.maps(), title, lines)
+    written = heatmaps.write(flags.html, flags.png, heats, title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)
-    if flags.quiet:
-        return
-    for path in written:
-        say("saved", path)
-    say("runs", f"{flags.output_path}/")
+    if not flags.quiet:
+        for path in written:
+            say("saved", path)
+        say("runs", f"{flags.output_path}/")
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
@@ -193,7 +172,7 @@ def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
     return Tuned(
         editor=todo.editor.name,
         fields={n: v for n, v in values if v is not None and (n in given or usual[n] is None)},
-        chosen=[axis.field for axis in todo.axes],
+        chosen=list(todo.axes),
         rest=manifest.preset,
         model=TunedModel(name=model.name, digest=model.digest, **vars(shape)),
         task=todo.flags.task,
@@ -204,10 +183,7 @@ def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
 
 
 def last(benchmark: Benchmark, count: int) -> list[Case]:
-    """Return the last cases that can be used, to choose fields by: a limit takes the first.
-
-    Raises `UsageError` if they are more than half of all, so that too few are left to test.
-    """
+    """Return the last usable cases, to choose fields by. Raises `UsageError` for more than half of all."""
     usable = [case for case in benchmark.cases if not case.problem]
     if len(usable) < 2 * count:
         raise UsageError(

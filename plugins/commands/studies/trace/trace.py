@@ -1,9 +1,7 @@
-"""The command ``trace``: through which states of a model a fact, or a task's facts, are recalled.
+"""The command ``trace``: through which states of a model a fact, or a task's known facts, are recalled.
 
-A fact is traced to what the model itself answers, or to a target that is given; of a task only
-facts that the model knows, whose true object it answers first. The indirect effect of a state is by how
-much putting it back raises the probability of the object above that under noise; the total effect is
-what the noise takes away.
+The indirect effect of a state is by how much putting it back raises the probability of the object above
+that under noise; the total effect is what the noise takes away.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run.console import err
 
 from ..studies import TraceFlags
-from . import method, passes
-from .method import Fact, Method, Traced
+from . import patching
+from .patching import Fact, Method, Traced
 
 ASKED = 256
 """Facts of a task that are asked together whether the model knows them."""
@@ -45,53 +43,50 @@ class Found:
 
     facts: Sequence[Fact]
     line: str
-    """What was found, in words."""
     asked: int = 1
 
 
 def trace(plugins: Plugins, flags: TraceFlags) -> int:
     """Trace what the flags say, print it and write its pictures, and return the exit code."""
-    _check(flags)
+    typed = checked(flags)
     name, options = flags.model[0], flags.model_options
     source = assembly.checked_source(
         plugins, name, options.get("revision"), options["trust_remote_code"]
     )
-    if flags.task:
-        args, seed = flags.task_args, flags.seed
-        cases = assembly.make_benchmark(plugins, flags.task, args, source, seed).cases
+    if typed:
         model = assembly.load(plugins, name, **options)
-        requests = [request for case in cases for request in case.requests]
-        found = known(model, requests, flags.limit, flags.task)
-    else:
-        request = _typed(flags)
-        model = assembly.load(plugins, name, **options)
-        fact = (Fact.of if flags.target else Fact.recalled)(model, request)
+        fact = (Fact.of if flags.target else Fact.recalled)(model, typed)
         target = model.tokens.continuation(fact.parts.prompt, fact.parts.target)
         found = Found([fact], f"{fact.text} →{target}")
-    window = flags.window or method.default_window(model.architecture.layers)
+    else:
+        task, args, seed = str(flags.task), flags.task_args, flags.seed
+        cases = assembly.make_benchmark(plugins, task, args, source, seed).cases
+        model = assembly.load(plugins, name, **options)
+        requests = [request for case in cases for request in case.requests]
+        found = known(model, requests, flags.limit, task)
+    window = flags.window or patching.default_window(model.architecture.layers)
     how = Method(flags.kinds, window, flags.noise, flags.samples, flags.seed)
     finish(model, found, how, traced(model, found.facts, how), flags)
     return 0
 
 
-def _check(flags: TraceFlags) -> None:
-    """Raise `UsageError` for flags that say nothing to trace, or nothing that can be traced."""
+def checked(flags: TraceFlags) -> Request | None:
+    """Return the fact that the flags name; None for a task's. Raises `UsageError`."""
     if len(flags.model) != 1:
         raise UsageError("trace takes one model")
-    if unknown := [kind for kind in flags.kinds if kind not in method.KINDS]:
+    if unknown := [kind for kind in flags.kinds if kind not in patching.KINDS]:
         raise UsageError(
-            f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(method.KINDS)}"
-        )
-    if flags.task and any((flags.prompt, flags.subject, flags.target)):
-        raise UsageError(
-            "a task brings its own facts", "leave out --task, or --prompt, --subject and --target"
+            f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(patching.KINDS)}"
         )
     if flags.png:
         figures.check()
-
-
-def _typed(flags: TraceFlags) -> Request:
-    """Return the fact that the flags name. Raises `UsageError` for a prompt without its subject."""
+    if flags.task:
+        if any((flags.prompt, flags.subject, flags.target)):
+            raise UsageError(
+                "a task brings its own facts",
+                "leave out --task, or --prompt, --subject and --target",
+            )
+        return None
     if not (flags.prompt and flags.subject):
         raise UsageError("a fact to trace has a prompt and a subject", f"{EXAMPLE}, or --task NAME")
     if flags.prompt.count(SUBJECT) != 1:
@@ -102,18 +97,17 @@ def _typed(flags: TraceFlags) -> Request:
 
 
 def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
-    """Return the first facts of a task whose true object the model answers first, each once.
-
-    They are asked in order until there are ``limit`` of them. Raises `DataError` if there is none.
-    """
+    """Return the first facts of a task whose true object the model answers first. Raises `DataError`."""
     true = [Request(r.prompt, r.subject, r.target_true) for r in requests if r.target_true]
     waiting = list({(r.prompt, r.subject): r for r in true}.values())
     facts: list[Fact] = []
     asked = 0
     while asked < len(waiting) and len(facts) != limit:
         if asked % ASKED == 0:
-            answered = _answered_first(model, waiting[asked : asked + ASKED])
-        if answered[asked % ASKED]:
+            some = waiting[asked : asked + ASKED]
+            answers = model.answer([(UNEDITED, Choose(r.text, (r.target_new,))) for r in some])
+        answer = answers[asked % ASKED]
+        if isinstance(answer, Scores) and answer.exact(0):
             facts.append(Fact.of(model, waiting[asked]))
         asked += 1
     if not facts:
@@ -128,24 +122,14 @@ def known(model: Model, requests: Sequence[Request], limit: int | None, task: st
     return Found(facts, line, asked)
 
 
-def _answered_first(model: Model, requests: Sequence[Request]) -> list[bool]:
-    """Tell of each fact whether every token of its object is the likeliest in its place."""
-    asked = [(UNEDITED, Choose(r.text, (r.target_new,))) for r in requests]
-    return [a.exact(0) for a in model.answer(asked) if isinstance(a, Scores)]
-
-
 def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
     """Trace facts behind a bar. Raises `ResourceError` where memory does not hold their states."""
-    bar = track(
-        passes.trace(model, facts, how),
-        "tracing",
-        total=len(facts),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    )
+    traces = patching.trace(model, facts, how)
+    hidden = not err.is_terminal
     try:
-        return list(bar)
+        return list(
+            track(traces, "tracing", len(facts), console=err, transient=True, disable=hidden)
+        )
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"the states of a fact do not fit the memory of {model.device}",
@@ -161,10 +145,8 @@ def finish(
         made = of_facts(traces)
     else:
         prompt = found.facts[0].parts.prompt
-        decode = model.tokens.tokenizer.decode
-        made = of_fact(traces[0], [decode([token]) for token in prompt])
-    sigma = method.spread(model)
-    maps = heat_maps(made, how.window)
+        made = of_fact(traces[0], [model.tokens.tokenizer.decode([token]) for token in prompt])
+    sigma = patching.spread(model)
     size = f"{how.noise:g} standard deviations of the embeddings ({how.noise * sigma:.3g})"
     chances = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
     lines = [
@@ -178,21 +160,18 @@ def finish(
     data = {
         "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
         "noise": {
-            "standard_deviations": how.noise,
-            "of_embeddings": sigma,
-            "samples": how.samples,
-            "seed": how.seed,
+            "standard_deviations": how.noise, "of_embeddings": sigma,
+            "samples": how.samples, "seed": how.seed,
         },
         "window": how.window,
         "facts": {
-            "task": flags.task,
-            "known": len(facts),
-            "asked": found.asked,
+            "task": flags.task, "known": len(facts), "asked": found.asked,
             "digest": files.digest(facts),
         },
         "fact": None if flags.task else found.line,
         **as_data(made),
-    }
+    }  # fmt: skip
+    maps = heat_maps(made, how.window)
     parts = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *parts, as_json=flags.as_json)
     for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
@@ -207,8 +186,6 @@ ROLES = (
 """Kinds of token, in the order of a prompt."""
 FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 WHAT = {"hidden": "a hidden state", "mlp": "MLP outputs", "attention": "attention outputs"}
-DIFFERENCE = (-1.0, 1.0)
-"""What an effect can be."""
 
 
 @dataclass(frozen=True)
@@ -240,9 +217,15 @@ def of_facts(traces: Sequence[Traced]) -> Effects:
     """Return effects by kind of token, over facts: of each its mean over noises and tokens."""
     clean = np.array([traced.clean for traced in traces])
     noised = np.array([traced.noised.mean() for traced in traces])
-    indirect = {
-        kind: np.array([_by_role(traced, kind) for traced in traces]) for kind in traces[0].restored
-    }
+
+    def by_role(traced: Traced, kind: str) -> list[np.ndarray]:
+        effects = traced.restored[kind].mean(0) - traced.noised.mean()
+        own = effects[traced.fact.subject.start :]
+        there, missing = np.array(roles(traced.fact)), np.full(own.shape[1], math.nan)
+        return [own[there == role].mean(0) if role in there else missing for role in ROLES]
+
+    kinds = traces[0].restored
+    indirect = {kind: np.array([by_role(each, kind) for each in traces]) for kind in kinds}
     return _estimated("facts", ROLES, clean, noised, indirect)
 
 
@@ -258,15 +241,6 @@ def roles(fact: Fact) -> list[str]:
     return subject + after
 
 
-def _by_role(traced: Traced, kind: str) -> np.ndarray:
-    """Return the means of a fact's indirect effects, kinds of token by layers; NaN for no token."""
-    effects = traced.restored[kind].mean(0) - traced.noised.mean()
-    there = np.array(roles(traced.fact))
-    own = effects[traced.fact.subject.start :]
-    missing = np.full(own.shape[1], math.nan)
-    return np.array([own[there == r].mean(0) if (there == r).any() else missing for r in ROLES])
-
-
 def _estimated(
     over: str,
     rows: Sequence[str],
@@ -279,7 +253,7 @@ def _estimated(
     for kind, values in indirect.items():
         for row, layer in np.ndindex(values.shape[1:]):
             columns[f"{kind} {row} {layer}"] = values[:, row, layer]
-    limits = dict.fromkeys(columns, DIFFERENCE) | {"clean": stats.SHARE, "noised": stats.SHARE}
+    limits = dict.fromkeys(columns, (-1.0, 1.0)) | {"clean": stats.SHARE, "noised": stats.SHARE}
     found = stats.estimates(columns, stats.column_means, limits, level=LEVEL)
     grids = {
         kind: [

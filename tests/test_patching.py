@@ -1,15 +1,15 @@
-"""Tracing in shared passes against one pass of the whole model for each state."""
+"""What is traced, and tracing in shared passes against one pass of the whole model for each state."""
 
 import numpy as np
 import pytest
 import torch
 
-from edit_harness import Request
+from edit_harness import PluginError, Request, UsageError
 from edit_harness.model.model import Model
 from edit_harness.model.weights import of_module
 from edit_harness.testing.tiny import CONFIGS, tiny_model
-from edit_harness_plugins.commands.studies.trace import passes
-from edit_harness_plugins.commands.studies.trace.method import KINDS, Fact, Method
+from edit_harness_plugins.commands.studies.trace import patching
+from edit_harness_plugins.commands.studies.trace.patching import KINDS, Fact, Method
 
 REQUESTS = [
     Request("The mother tongue of {} is", "Danielle", "French"),
@@ -30,7 +30,7 @@ def deep(family="gpt2", layers=4, dtype=torch.float64, **options):
 
 def traced(model, requests=REQUESTS, **method):
     facts = [Fact.of(model, request) for request in requests]
-    return list(passes.trace(model, facts, Method(**{"samples": 2, **method})))
+    return list(patching.trace(model, facts, Method(**{"samples": 2, **method})))
 
 
 def one_by_one(model, requests=REQUESTS, **method):
@@ -77,23 +77,21 @@ def test_how_rows_are_batched_changes_nothing(options):
     same(traced(deep("llama", **options), window=3), traced(deep("llama"), window=3))
 
 
-def test_passes_begin_where_the_first_state_is_put_back_and_share_their_rows(monkeypatch):
+def test_noises_and_tokens_share_a_pass_for_each_state(monkeypatch):
     model = deep(layers=4)
     ran = []
     logits = Model.logits
 
     def counted(self, batch, *args, **kwargs):
         found = logits(self, batch, *args, **kwargs)
-        ran.append((len(batch.ids), len(self.module.transformer.h)))
+        ran.append(len(batch.ids))
         return found
 
     facts = [Fact.of(model, REQUESTS[0])]
-    list(passes.trace(model, facts, Method(samples=2)))  # what is tried once for a model
     monkeypatch.setattr(Model, "logits", counted)
-    list(passes.trace(model, facts, Method(samples=2)))
+    list(patching.trace(model, facts, Method(samples=2)))
     after = len(facts[0].parts.prompt) - facts[0].subject.start
-    rows = 2 * after * len(KINDS)
-    assert ran == [(1, 4), (2, 4), *((rows, 4 - layer) for layer in range(4))]
+    assert ran == [1, 2, *[2 * after] * (4 * len(KINDS))]
 
 
 def test_texts_beyond_a_sliding_window_are_run_whole():
@@ -103,12 +101,6 @@ def test_texts_beyond_a_sliding_window_are_run_whole():
     assert len(Fact.of(model, far[0])) > 16
     method = {"samples": 1, "kinds": ("hidden",)}
     same(traced(model, far, **method), one_by_one(model, far, **method))
-
-
-def test_a_model_that_cannot_begin_at_a_block_is_run_whole(monkeypatch):
-    expected = traced(deep("gpt2"))
-    monkeypatch.setattr(Model, "starts_at", lambda *_: False)
-    same(traced(deep("gpt2")), expected)
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved(monkeypatch):
@@ -146,7 +138,7 @@ def test_putting_back_all_that_the_noise_reached_brings_the_answer_back():
     model = deep()
     fact = Fact.recalled(model, REQUESTS[2])
     assert fact.subject == range(len(fact) - 1, len(fact))  # one token, which the answer is read at
-    (one,) = passes.trace(model, [fact], Method(samples=2))
+    (one,) = patching.trace(model, [fact], Method(samples=2))
     np.testing.assert_allclose(one.restored["hidden"][:, -1], one.clean, TOLERANCE)
     assert abs(one.noised - one.clean).min() > 1e-4 * one.clean
 
@@ -166,3 +158,47 @@ def test_a_fact_has_its_own_noise_whatever_it_is_traced_with():
     (other,) = traced(model, REQUESTS[:1], seed=1)
     assert other.clean == pytest.approx(alone[0].clean)
     assert abs(other.noised - alone[0].noised).max() > 1e-4 * other.clean
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gemma"])
+def test_noise_has_the_spread_of_what_the_embeddings_put_out(family):
+    model = deep(family)
+    embedding = model.module.get_input_embeddings()
+    every = embedding(torch.arange(model.architecture.config.vocab_size))
+    assert patching.spread(model) == pytest.approx(float(every.std(unbiased=False)), rel=1e-9)
+    drawn = patching.noise(Fact.of(model, REQUESTS[1]), Method(samples=500), 32)
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.02)
+    assert float(drawn.std()) == pytest.approx(1, abs=0.02)
+
+
+def test_a_fact_that_the_model_tells_is_of_its_likeliest_token():
+    model = deep()
+    fact = Fact.recalled(model, REQUESTS[0])
+    logits = model.module(input_ids=torch.tensor([fact.parts.prompt])).logits[0, -1]
+    assert fact.parts.target == (int(logits.argmax()),)
+    (one,) = patching.trace(model, [fact], Method(samples=1))
+    assert one.clean == pytest.approx(float(logits.softmax(-1).max()))
+
+
+@pytest.mark.parametrize(
+    ("window", "layer", "expected"),
+    [(1, 0, [0]), (2, 0, [0]), (2, 3, [2, 3]), (3, 3, [2, 3, 4]), (4, 5, [3, 4, 5])],
+)
+def test_windows_lie_as_those_of_rome(window, layer, expected):
+    model = deep(layers=6)
+    site = next(s for s in patching.sites(model, ["mlp"], window) if s.layer == layer)
+    assert site.modules == tuple(model.architecture.down(at) for at in expected)
+
+
+def test_the_default_window_is_that_of_rome_in_proportion():
+    assert [patching.default_window(n) for n in (1, 6, 12, 28, 48)] == [1, 1, 2, 6, 10]
+
+
+def test_states_that_a_model_has_not_and_windows_beyond_it_are_refused():
+    model = tiny_model("mixtral")
+    with pytest.raises(PluginError, match="no MLP output projection") as error:
+        patching.sites(model, KINDS, 1)
+    assert error.value.remedy == "trace what it has, such as --kinds hidden"
+    assert len(patching.sites(model, ["hidden", "attention"], 1)) == 4
+    with pytest.raises(UsageError, match="a window of 3 is wider than the model's 2 layers"):
+        patching.sites(model, KINDS, 3)
