@@ -1,8 +1,7 @@
 """Tests of means and of shares, as papers print them, and their correction where there are many.
 
-Where a test says nothing there is None in the place of its numbers: with fewer than two values, and with
-values that do not vary, of which t is not defined. scipy.stats is imported when a test is made, since that
-takes long.
+A test of fewer than two values, or of values that do not vary, has None in the place of its numbers.
+scipy.stats is imported when a test is made, since that takes long.
 """
 
 from __future__ import annotations
@@ -150,13 +149,3 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
     found = stats.false_discovery_control([*tested.values()]) if tested else []
     adjusted = dict(zip(tested, map(float, found), strict=True))
     return [adjusted.get(i) for i in range(len(ps))]
-
-
-def effect_size(before: Numbers, after: Numbers) -> float | None:
-    """Return Cohen's d_z: the mean of ``after - before`` in standard deviations of these differences.
-
-    None where the differences do not vary. Raises `ValueError` as `paired` does.
-    """
-    x = _present(_changes(before, after))
-    spread = _spread(x)
-    return float(x.mean()) / math.sqrt(spread / (len(x) - 1)) if spread else None

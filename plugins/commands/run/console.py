@@ -5,6 +5,7 @@ Results go to stdout, everything else to stderr. Texts from data are never read 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
-from ..report.facts import facts
+from ..report.facts import grouped, labels
 from ..report.tables import combined, curve, listed
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
 
     from edit_harness.run.evaluation import Evaluation
 
+DONE, SOME_FAILED = 0, 1
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
-APART = ("Editor", "Preset", "Task", "Model", "Precision", "Mode", "Judge", "Seed")
-"""What may tell the runs of a summary apart."""
 
 out = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
@@ -49,25 +49,22 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
 
 def _header(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str, str]]:
     shared = evaluations[0]
-    model, task = shared.model, shared.task
-    name = model.source.family or model.source.path
+    model, task, source = shared.model, shared.task, shared.model.source
     size = f"{model.size:,} parameters"
-    yield "model", f"{name}  {size}  {model.precision}  {where or model.placement}"
-    if model.source.note:
-        yield "", model.source.note
+    place = f"{model.precision}  {where or model.placement}"
+    yield "model", f"{source.family or source.path}  {size}  {place}"
+    yield "", source.note
     for what, mark in model.let_in.items():
         yield "", f"{what.replace('_', ' ')} let in: {mark}"
     if model.tokens.chats:
         yield "", "prompts in the chat template, a protocol of its own: compare with no plain one"
-    if shared.preview:
-        yield "", str(shared.preview)
+    yield "", str(shared.preview or "")
     for each in evaluations:
         preset = f"preset: {each.preset}" if each.preset else "no preset"
         yield "editor", f"{each.label}  ({each.editor.version})  {preset}"
         fields = settings(each.editor.value).items()
         yield "", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ()))
-    what = task.value.origin or "its own data"
-    cases = f"{len(shared.cases):,} cases of {what}"
+    cases = f"{len(shared.cases):,} cases of {task.value.origin or 'its own data'}"
     yield "task", f"{task.name} {task.version}  {cases}  mode {shared.regime}"
     if shared.share:
         own = counted(len(shared.own_cases), "case")
@@ -75,22 +72,22 @@ def _header(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str
     for note in getattr(task.value, "notes", ()):
         yield "note", note
     if judge := shared.judge:
-        said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
-        yield "judge", "  ".join(filter(None, said))
+        yield "judge", f"{judge.name} {judge.version}  {_set(judge.value)}"
     for control in shared.controls:
-        yield "control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip()
+        yield "control", f"{control.name}  {_set(control.value)}"
 
 
-def _set(plugin: object) -> str:
-    """Return the fields that have another value than by default."""
+def _set(plugin: Any) -> str:
+    """Return the fields that have another value than by default, and the plugin's note."""
     usual = defaults(type(plugin))
-    return "  ".join(f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k])
+    own = [f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k]]
+    return "  ".join(filter(None, [*own, plugin.note]))
 
 
 def _line(label: str, text: str) -> None:
-    """Print one labelled line, wrapped under its label; nothing where there is no text."""
-    for i, line in enumerate(plain(text).wrap(err, err.width - 9) if text else ()):
-        err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
+    """Print a text behind its label; nothing where there is no text."""
+    if text:
+        err.print(formats.labelled(label, text, err.width))
 
 
 @contextmanager
@@ -119,9 +116,9 @@ def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
     """Say that a run is there already, and how cases run again that may not fail again, by status."""
     _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
     if again:
-        how = "--retry-failed"
         what = ", ".join(f"{number} {status}" for status, number in again.items())
-        _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
+        which = "it" if again.total() == 1 else "them"
+        _line("note", f"{what}: --retry-failed runs {which} again")
 
 
 def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
@@ -132,13 +129,12 @@ def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str
     planned = evaluation.visits
     there = {record.visit: record.status for record in folder.records()}
     kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
-    again = sum(status in retried for status in kept)
-    said = [
-        f"kept: {len(kept)} of {len(planned)} cases in {folder.path}",
-        "continue with the same command" * (not there.keys() >= set(planned)),
-        f"--retry-failed runs {again} of them again" * (again > 0),
-    ]
-    err.print("; ".join(filter(None, said)))
+    said = [f"kept: {len(kept)} of {len(planned)} cases in {folder.path}"]
+    if not there.keys() >= set(planned):
+        said.append("continue with the same command")
+    if again := sum(status in retried for status in kept):
+        said.append(f"--retry-failed runs {again} of them again")
+    err.print("; ".join(said))
 
 
 def note_pending(run: Results) -> None:
@@ -175,35 +171,41 @@ def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
-    tables = [each for own in run.tables.values() for each in list(own.items())]
-    first = [next(iter(own.items())) for own in run.tables.values() if own]
+    tables = [list(own.items()) for own in run.tables.values()]
+    shown = [table for own in tables for table in own[: None if verbose else 1]]
     if numbers or not usable(run.records):
-        _tables(run, tables if verbose else first, verbose=verbose)
+        _tables(run, shown, verbose=verbose)
     else:
         out.print("every case failed: there are no numbers")
     if quiet:
         return
-    if numbers and not verbose and len(tables) > len(first):
-        more = len(tables) - len(first)
+    if numbers and (more := sum(map(len, tables)) - len(shown)):
         _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
     for label, text in remarks(run):
         _line(label, text)
+
+
+def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_json: bool) -> int:
+    """Print runs as JSON, or the tables of several runs; return the exit code."""
+    if as_json:
+        results = [run.results() for run in runs]
+        out.out(json.dumps(results if several else results[0], indent=1))
+    elif len(runs) > 1:
+        out.print(*summary(runs), sep="\n")
+    return max(*codes, DONE if all(run.sound for run in runs) else SOME_FAILED)
 
 
 def _tables(
     run: Results, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
 ) -> None:
     rows = layouts.shown(run, verbose)
-    for table in run.shown(rows):
-        out.print(table)
+    out.print(*run.shown(rows), sep="\n")
     if not rows:
         err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
     if len(run.curve) > 1:
-        for part in formats.rich([curve(run)], out.width):
-            out.print(part)
+        out.print(*formats.rich([curve(run)], out.width), sep="\n")
     for title, contents in tables:
-        out.print()
-        out.print(listed(title, contents))
+        out.print("", listed(title, contents), sep="\n")
 
 
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
@@ -247,16 +249,13 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
 
 
 def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
-    """Yield tables of several runs; columns that are the same in all are left out.
+    """Yield tables of several runs, with what tells them apart.
 
     Numbers of different precisions do not come into one table.
     """
-    told = [facts(run) for run in runs]
-    heads = [head for head in APART if len({own[head] for own in told}) > 1] or ["Editor"]
-    for precision in dict.fromkeys(own["Precision"] for own in told):
-        rows = [
-            ([own[head] for head in heads], run.lines)
-            for own, run in zip(told, runs, strict=True)
-            if own["Precision"] == precision
-        ]
+    precisions = grouped(runs, lambda run: run.manifest.identity.model.dtype)
+    always = ("Editor", "Precision") if len(precisions) > 1 else ("Editor",)
+    for some in precisions:
+        heads, names = labels(some, always)
+        rows = [(own, run.lines) for own, run in zip(names, some, strict=True)]
         yield from formats.rich([combined(heads, rows)], out.width)

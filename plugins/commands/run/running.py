@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,10 +32,10 @@ from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 
 from . import console, preset_file
+from .console import DONE
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 
-DONE, SOME_FAILED = 0, 1
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""
 
@@ -79,13 +78,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, todo, list(of_model), codes))
-    if options.as_json:
-        results = [r.results() for r in runs]
-        console.out.out(json.dumps(results if todo.several else results[0], indent=1))
-    elif len(runs) > 1:
-        for table in console.summary(runs):
-            console.out.print(table)
-    return max(*codes, SOME_FAILED if any(not r.sound for r in runs) else DONE)
+    return console.ended(runs, codes, several=todo.several, as_json=options.as_json)
 
 
 def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
