@@ -43,8 +43,12 @@ def ls(
         out.out(json.dumps(found, indent=1))
         return
     for kind, listed in found.items():
-        out.print(table(kind, listed))
-        out.print()
+        made = Table(title=kind, title_justify="left", box=None, pad_edge=False, show_header=False)
+        for key in listed[0] if listed else ():
+            made.add_column(key, overflow="fold")
+        for row in listed:
+            made.add_row(*map(str, row.values()))
+        out.print(made, "", sep="\n")
     for failure in plugins.failures:
         Terminal(stderr=True).print(f"broken   {failure}")
 
@@ -76,13 +80,3 @@ def runs(results: Path) -> Iterable[Row]:
         # Each case may be asked in several states of the model.
         done = min(planned, there * planned // max(manifest.visits, 1))
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
-
-
-def table(title: str, rows: Sequence[Row]) -> Table:
-    """Return rows as they are printed."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
-    for key in rows[0] if rows else ():
-        table.add_column(key, overflow="fold")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    return table

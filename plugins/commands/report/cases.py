@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,15 @@ Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 def explored(run: Results, budget: int) -> dict[str, Any]:
     """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
     table = measured(run)
-    measures = {name: run.measures[name] for name in table}
-    return {
-        "label": run.label,
-        "measures": [
-            {
-                "name": name,
-                "better": measure.better,
-                "unit": measure.unit,
-                "times": 100 if measure.unit in HUNDREDTHS else 1,
-                "detail": measure.detail,
-            }
-            for name, measure in measures.items()
-        ],
-        "cases": list(_within(run, table, budget)),
-    }
+    measures = [
+        {
+            "name": name, "better": measure.better, "unit": measure.unit,
+            "times": 100 if measure.unit in HUNDREDTHS else 1, "detail": measure.detail,
+        }
+        for name, measure in run.measures.items()
+        if name in table
+    ]  # fmt: skip
+    return {"label": run.label, "measures": measures, "cases": list(_within(run, table, budget))}
 
 
 def measured(run: Results) -> Table:
@@ -89,9 +84,8 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    answers = [[decode_answer(answer) for answer in side] for side in sides]
-    for place, probe in enumerate(case.probes):
-        pair = [side[place] if place < len(side) else None for side in answers]
+    answers = (map(decode_answer, side) for side in sides)
+    for probe, *pair in zip_longest(case.probes, *answers):
         about = {"prompt": probe.query.prompt, "tags": dict(probe.tags)}
         same = json.dumps(about, sort_keys=True)
         entry = found.setdefault(probe.role, {}).setdefault(same, about)
@@ -106,7 +100,7 @@ def _answered(
     """Yield what a probe's answers are, as lists that the explorer draws."""
     if isinstance(probe.query, Choose):
         for i, candidate in enumerate(probe.query.candidates):
-            yield "choices", [candidate, *(_choice(side, i) for side in (before, after))]
+            yield "choices", [candidate, _choice(before, i), _choice(after, i)]
     elif isinstance(after, Divergence):
         yield "moved", [_short(after.forward), _short(after.reverse)]
     elif isinstance(before, Text) or isinstance(after, Text):

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Results
-from edit_harness.stats import Estimate
 
+from .facts import grouped
 from .layouts import directed
 from .papers import COUNTERFACT, KINDS, PRINTED, Printed, named
 from .subsets import Subsets
@@ -67,25 +66,21 @@ def draw(runs: Sequence[Results], folder: Path) -> tuple[list[Path], list[str]]:
     import matplotlib
 
     every = [Subsets(run) for run in runs]
+    beside = [table for table in PRINTED if table.tasks == COUNTERFACT]
+    wanted = {"counterfact": (_beside(beside, every), f"no run of {' or '.join(COUNTERFACT)}")}
+    for kind in KINDS:
+        tables = [table for table in PRINTED if table.groups == (kind,)]
+        wanted[f"seesaw-{kind}"] = _groups(tables, every), f"no run has D by {kind}"
     paths: list[Path] = []
     missing: list[str] = []
     with matplotlib.rc_context(STYLE):
-        for name, figures, wanting in _figures(every):
-            before = len(paths)
-            for i, figure in enumerate(figures):
+        for name, (figures, wanting) in wanted.items():
+            drawn = list(figures)
+            for i, figure in enumerate(drawn):
                 paths += _saved(figure, folder, f"{name}-{i + 1}" if i else name)
-            if len(paths) == before:
+            if not drawn:
                 missing.append(f"figure {name}: {wanting}")
     return paths, missing
-
-
-def _figures(every: Sequence[Subsets]) -> Iterator[tuple[str, Iterator[Figure], str]]:
-    """Yield each figure's name, its pictures, one for each model, and what it needs."""
-    beside = [table for table in PRINTED if table.tasks == COUNTERFACT]
-    yield "counterfact", _beside(beside, every), f"no run of {' or '.join(COUNTERFACT)}"
-    for kind in KINDS:
-        tables = [table for table in PRINTED if table.groups == (kind,)]
-        yield f"seesaw-{kind}", _groups(tables, every), f"no run has D by {kind}"
 
 
 def _saved(figure: Figure, folder: Path, stem: str) -> Iterator[Path]:
@@ -120,28 +115,26 @@ def _legend(figure: Figure, ax: Axes) -> Figure:
     return figure
 
 
-def _models(found: Sequence[Filled]) -> list[str]:
-    return list(dict.fromkeys(row.names[0] for each in found for row in each.rows))
-
-
-def _of_model(rows: Sequence[Row], model: str) -> list[Row]:
-    """Return a model's rows; none if they have no number."""
-    own = [row for row in rows if row.names[0] == model]
-    return own if any(any(row.numbers) for row in own) else []
+def _by_model(found: Sequence[Filled]) -> Iterator[tuple[str, list[tuple[Filled, str, list[Row]]]]]:
+    """Yield each model with the blocks of rows that have a number of it, and what these are of."""
+    for model in dict.fromkeys(row.names[0] for each in found for row in each.rows):
+        blocks = [
+            (each, value, [row for row in rows if row.names[0] == model])
+            for each in found
+            for value, rows in each.blocks
+        ]
+        yield model, [block for block in blocks if any(any(row.numbers) for row in block[2])]
 
 
 def _beside(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Figure]:
     """Yield for each model, precision, regime and data CounterFact's measures beside CounterFact+'s."""
-    kinds: dict[str, list[Filled]] = {}
-    for each in (each for table in tables for each in filled(table, every)):
-        kinds.setdefault(each.kind, []).append(each)
-    for kind, found in kinds.items():
-        for model in _models(found):
-            panels = [(each, rows) for each in found if (rows := _of_model(each.rows, model))]
-            title = f"{model}: CounterFact beside CounterFact+ ({NOTE})\n{kind}"
-            width = max(2.2, 0.6 * max(len(rows) for _, rows in panels) + 1.2)
+    tables_of = [each for table in tables for each in filled(table, every)]
+    for found in grouped(tables_of, lambda each: each.kind):
+        for model, panels in _by_model(found):
+            title = f"{model}: CounterFact beside CounterFact+ ({NOTE})\n{found[0].kind}"
+            width = max(2.2, 0.6 * max(len(rows) for *_, rows in panels) + 1.2)
             figure, axes = _new(1, len(panels), width * len(panels), 3.6, title)
-            for ax, (each, rows) in zip(axes, panels, strict=True):
+            for ax, (each, _, rows) in zip(axes, panels, strict=True):
                 series = {c.head: [r.numbers[i] for r in rows] for i, c in enumerate(each.columns)}
                 _bars(ax, [" ".join(row.names[1:]) for row in rows], series, each)
             yield _legend(figure, axes[0])
@@ -150,12 +143,11 @@ def _beside(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Fig
 def _groups(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Figure]:
     """Yield for each model the change of D by group of people, a panel for each edited property."""
     for found in (each for table in tables for each in filled(table, every)):
-        for model in _models([found]):
-            blocks = [(v, own) for v, rows in found.blocks if (own := _of_model(rows, model))]
+        for model, panels in _by_model([found]):
             title = f"{model}: {found.table.shows}\n({NOTE}; a bar without one is of one case)"
-            width = max(4.5, 0.32 * len(found.columns) * len(blocks[0][1]) + 1.5)
-            figure, axes = _new(len(blocks), 1, width, 1.7 * len(blocks) + 0.8, title)
-            for ax, (value, rows) in zip(axes, blocks, strict=True):
+            width = max(4.5, 0.32 * len(found.columns) * len(panels[0][2]) + 1.5)
+            figure, axes = _new(len(panels), 1, width, 1.7 * len(panels) + 0.8, title)
+            for ax, (_, value, rows) in zip(axes, panels, strict=True):
                 series = {" ".join(row.names[1:]): row.numbers for row in rows}
                 _bars(ax, [column.head for column in found.columns], series, found)
                 ax.set_title(f"{named(value)} edited", loc="left", fontsize=9)
@@ -171,16 +163,18 @@ def _bars(
     series: Mapping[str, Sequence[Number | None]],
     found: Filled,
 ) -> None:
-    """Draw bars side by side for every place, one of each series."""
+    """Draw bars side by side for every place, one of each series, in the unit that tables show."""
     names = list(found.table.measures.values())
     measure = next(m for each in found.some for name in names if (m := each.measure(name)))
+    times = 100 if measure.unit in HUNDREDTHS else 1
     width = WIDTH / len(series)
     for i, (name, numbers) in enumerate(series.items()):
         there = [(x, number.estimate) for x, number in enumerate(numbers) if number]
         centres = [x + (i - (len(series) - 1) / 2) * width for x, _ in there]
-        heights, errors = _heights([estimate for _, estimate in there], measure)
-        ax.bar(centres, heights, width, yerr=errors, label=name, color=COLOURS[i % len(COLOURS)],
-               hatch=HATCHES[i % len(HATCHES)], **BARS)  # fmt: skip
+        low = [max(times * (e.value - e.low), 0.0) for _, e in there]
+        high = [max(times * (e.high - e.value), 0.0) for _, e in there]
+        ax.bar(centres, [times * e.value for _, e in there], width, yerr=[low, high], label=name,
+               color=COLOURS[i % len(COLOURS)], hatch=HATCHES[i % len(HATCHES)], **BARS)  # fmt: skip
     turned = sum(map(len, places)) > 8 * len(places) or len(places) > 5
     ax.set_xticks(range(len(places)), places, rotation=45 if turned else 0,
                   ha="right" if turned else "center", rotation_mode="anchor")  # fmt: skip
@@ -190,13 +184,3 @@ def _bars(
     ax.grid(axis="y", linewidth=0.3)
     unit = f", {measure.unit}" if measure.unit else ""
     ax.set_ylabel(directed(names[0], measure.better) + unit)
-
-
-def _heights(
-    estimates: Sequence[Estimate], measure: Measure
-) -> tuple[list[float], list[list[float]]]:
-    """Return values in the unit that is shown, with the lengths of their error bars."""
-    times = 100 if measure.unit in HUNDREDTHS else 1
-    ends = [(e.value - e.low, e.high - e.value) for e in estimates]
-    low, high = ([max(times * end[i], 0.0) for end in ends] for i in (0, 1))
-    return [times * each.value for each in estimates], [low, high]

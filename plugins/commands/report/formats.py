@@ -17,7 +17,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.run.report import render
+from edit_harness.run.report import plain_number, render, table_of_text
 from edit_harness.shell.terminal import plain
 
 from .templates import FORMULA, page
@@ -151,6 +151,25 @@ def _rich_cell(cell: Cell) -> Text:
     text = _text(cell.text, cell.style or STYLES[cell.mark])
     soft = "dim not bold not underline"
     return text.append(f"\n{cell.detail}", style=soft) if cell.detail else text
+
+
+def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return a table with a heading for each name of a cell; numbers stand to the right."""
+    made = table_of_text()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        texts = any(isinstance(row.get(name), str) for row in rows)
+        made.add_column(name, justify="left" if texts else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*(_listed_cell(row.get(name)) for name in names))
+    # A table's own title would be wrapped at the table's width.
+    return Group(plain(title, "italic"), made)
+
+
+def _listed_cell(value: Any) -> Text:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Text("–")
+    return plain(plain_number(value) if isinstance(value, int | float) else value)
 
 
 def markdown(grids: Sequence[Grid]) -> str:

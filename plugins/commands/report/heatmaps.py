@@ -1,8 +1,6 @@
 """Heat maps: tables of numbers with shades, for a terminal, as a page and as an image.
 
-What the numbers are is the commands' matter (`sweep`, `trace`). There is one hue, from pale to
-dark, so that nobody needs to tell colours apart, and every form can be read without any colour.
-The texts in a map are anybody's.
+There is one hue, from pale to dark, and every form can be read without any colour.
 """
 
 from __future__ import annotations
@@ -131,17 +129,17 @@ def write(
 
     Raises `ResourceError`, and `UsageError` for an image without matplotlib.
     """
-    name = html
-    try:
-        if html:
-            text = page(maps, title, [f"{label}: {text}" for label, text in lines])
-            files.put(Path(html).expanduser(), text.encode())
-        if name := png:
-            image(maps, Path(name).expanduser())
-    except OSError as error:
-        raise ResourceError(
-            f"{name} cannot be written: {error.strerror}", "name another file"
-        ) from None
+    told = [f"{label}: {text}" for label, text in lines]
+    for name in filter(None, (html, png)):
+        try:
+            if name is html:
+                files.put(Path(name).expanduser(), page(maps, title, told).encode())
+            else:
+                image(maps, Path(name).expanduser())
+        except OSError as error:
+            raise ResourceError(
+                f"{name} cannot be written: {error.strerror}", "name another file"
+            ) from None
     return [name for name in (html, png) if name]
 
 

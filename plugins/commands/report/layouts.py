@@ -6,10 +6,12 @@ The papers' tables are `typesetting`. Numbers of different precisions never stan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edit_harness.run import report
+from edit_harness.run.effects import Effect
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
@@ -54,18 +56,44 @@ def _alone(run: Results, verbose: bool) -> Grid:
 
 def _beside(runs: Sequence[Results], verbose: bool) -> Grid:
     heads, names = labels(runs)
-    lines = [{line.name: line for line in shown(run, verbose)} for run in runs]
-    measures = {name: line.measure for each in lines for name, line in each.items()}
-    rows: list[Row] = []
-    for label, found in zip(names, lines, strict=True):
-        there = [found.get(name) for name in measures]
+    grid = combined(heads, names, [shown(run, verbose) for run in runs], whole=True)
+    return replace(
+        grid,
+        title=f"After the edit: {caption(runs)}",
+        notes=shared_caveats(runs),
+        data=[row for run in runs for row in data(run)],
+    )
+
+
+def combined(
+    heads: Sequence[str],
+    names: Sequence[Sequence[str]],
+    lines: Sequence[Sequence[MeasureRow]],
+    *,
+    whole: bool = False,
+) -> Grid:
+    """Return a row for each run and a column for each of their measures after the edit.
+
+    ``whole`` has directions, intervals and numbers of cases.
+    """
+    found = [{line.name: line for line in own} for own in lines]
+    measures = {name: line.measure for own in found for name, line in own.items()}
+    columns, rows = list(measures), []
+    for label, own in zip(names, found, strict=True):
+        there = [own.get(name) for name in measures]
         cells = [shown_estimate(line.after, line) if line else Cell("–") for line in there]
-        counts = spread([line.after.n for line in found.values() if line.after])
-        rows.append((label, [*cells, Cell(counts)]))
-    columns = [*(directed(name, own.better) for name, own in measures.items()), "n"]
-    every = [row for run in runs for row in data(run)]
-    title = f"After the edit: {caption(runs)}"
-    return Grid(title, heads, columns, rows, shared_caveats(runs), every)
+        counts = Cell(spread([line.after.n for line in own.values() if line.after]))
+        rows.append((label, [*cells, counts] if whole else [Cell(cell.text) for cell in cells]))
+    if whole:
+        columns = [*(directed(name, of.better) for name, of in measures.items()), "n"]
+    return Grid("", heads, columns, rows)
+
+
+def curve(run: Results) -> Grid:
+    """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
+    points = [report.lines(run.measures, point.estimates, {}, {}) for point in run.curve]
+    main = [[line for line in lines if not line.measure.detail] for lines in points]
+    return combined(["Cases"], [[str(point.state)] for point in run.curve], main)
 
 
 def besides(runs: Sequence[Results]) -> list[Grid]:
@@ -74,17 +102,24 @@ def besides(runs: Sequence[Results]) -> list[Grid]:
     if not some:
         return []
     heads, names = labels(some) if len(runs) > 1 else ([], [[]])
-    rows = [
-        (
-            [*label, directed(f"{each.control} {each.name}", each.better)],
-            [Cell(text) for text in report.besides_cells(each)],
-        )
-        for label, run in zip(names, some, strict=True)
-        for each in run.effects
-    ]
+    rows: list[Row] = []
+    every: list[dict[str, Any]] = []
+    for label, run in zip(names, some, strict=True):
+        for each in run.effects:
+            name = directed(f"{each.control} {each.name}", each.better)
+            rows.append(([*label, name], list(map(Cell, report.besides_cells(each)))))
+            every += [{**row, **carried(run)} for row in _side_data(each)]
     title = f"Controls, before and after: {caption(some)}"
-    every = [row for run in some for row in _side_data(run)]
     return [Grid(title, [*heads, "Control"], report.besides_heads(LEVEL), rows, data=every)]
+
+
+def _side_data(each: Effect) -> Iterator[dict[str, Any]]:
+    """Yield what a control came to in full."""
+    n, change = each.models if each.over == "models" else each.documents, each.change
+    ends = {"low": change.low, "high": change.high, "level": LEVEL}
+    for when, value in (("before", each.before), ("after", each.after), ("change", change.value)):
+        told = {"measure": f"{each.control} {each.name}", "when": when, "estimate": value}
+        yield {**told, **(ends if when == "change" else {}), "n": n, "better": each.better}
 
 
 def shown_estimate(estimate: Estimate | None, line: MeasureRow) -> Cell:
@@ -127,43 +162,19 @@ def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
     }
 
 
-def _side_data(run: Results) -> Iterator[dict[str, Any]]:
-    """Yield what controls came to in full, with all that it carries."""
-    own = carried(run)
-    for each in run.effects:
-        n, change = each.models if each.over == "models" else each.documents, each.change
-        ends = change.low, change.high
-        for when, value, low, high in (
-            ("before", each.before, None, None),
-            ("after", each.after, None, None),
-            ("change", change.value, *ends),
-        ):
-            what = {"measure": f"{each.control} {each.name}", "when": when, "estimate": value}
-            told = {"low": low, "high": high, "level": LEVEL, "n": n, "unit": ""}
-            yield {**what, **told, "better": each.better, **own}
-
-
 def sources(runs: Sequence[Results]) -> Grid:
     """Return the table of the runs themselves, with their settings below it."""
     rows: list[Row] = []
-    settings: dict[str, list[str]] = {}
-    origins: dict[str, None] = {}
+    notes: dict[str, list[str]] = {}
     for run in runs:
-        own = facts(run)
+        own, manifest = facts(run), run.manifest
         counts = (len(run.records), len(run.failures), run.records.noops)
         names = [own["Run"], run.label, own["Task"], f"{own['Model']} {own['Precision']}"]
         rows.append((names, [Cell(str(n)) for n in counts]))
-        settings.setdefault(_told(run, own), []).append(own["Run"])
-        origin = f", {run.manifest.task.origin}" if run.manifest.task.origin else ""
-        origins[f"{own['Task']} {own['Version']}: data {own['Data']}{origin}"] = None
-    notes = [f"{text} ({', '.join(names)})" for text, names in settings.items()]
-    heads = ["Run", "Editor", "Task", "Model"]
-    return Grid("Runs", heads, ["Cases", "Failed", "No-op"], rows, [*notes, *origins])
-
-
-def _told(run: Results, own: Mapping[str, str]) -> str:
-    """Return in one line how a run was made, but of its data."""
-    version = run.manifest.identity.editor.version
-    told = [f"{version}, preset {run.manifest.preset or 'none'}", own["Fields"], own["Mode"]]
-    told += [f"seed {own['Seed']}", f"judge {own['Judge']}", f"weights {own['Weights']}"]
-    return f"{run.label}: {'; '.join(filter(None, told))}"
+        told = [manifest.identity.editor.version, f"preset {manifest.preset or 'none'}"]
+        told += [own["Fields"], own["Mode"], f"seed {own['Seed']}", f"judge {own['Judge']}"]
+        told += [f"weights {own['Weights']}", f"data {own['Data']} {manifest.task.origin}".strip()]
+        notes.setdefault(f"{run.label}: {'; '.join(filter(None, told))}", []).append(own["Run"])
+    heads, counted = ["Run", "Editor", "Task", "Model"], ["Cases", "Failed", "No-op"]
+    texts = [f"{text} ({', '.join(names)})" for text, names in notes.items()]
+    return Grid("Runs", heads, counted, rows, texts)

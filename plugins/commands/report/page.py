@@ -13,7 +13,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
 from . import facts
-from .boards import Entrant, boards, model_of
+from .boards import Entrant, boards_of, model_of
 from .cases import explored
 from .layouts import shown
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
@@ -45,20 +45,14 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
-    """Return what the template shows of several runs: a table for each protocol."""
-    return [{"board": board} for board in boards(entrants)]
-
-
 def _told(run: Results, embedded: int) -> dict[str, Any]:
     main = shown(run, verbose=False)
-    names = {line.name for line in main}
     return {
         "run": run,
         "model": model_of(run),
         "task": run.manifest.identity.task,
         "embedded": embedded,
         "lines": main,
-        "details": [line for line in run.lines if line.name not in names],
+        "details": [line for line in run.lines if line not in main],
         "followed": any(line.immediate for line in run.lines),
     }

@@ -26,7 +26,6 @@ from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
 from ..report.facts import grouped, labels
-from ..report.tables import combined, curve, listed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -203,9 +202,9 @@ def _tables(
     if not rows:
         err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
     if len(run.curve) > 1:
-        out.print(*formats.rich([curve(run)], out.width), sep="\n")
+        out.print(*formats.rich([layouts.curve(run)], out.width), sep="\n")
     for title, contents in tables:
-        out.print("", listed(title, contents), sep="\n")
+        out.print("", formats.listed(title, contents), sep="\n")
 
 
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
@@ -257,5 +256,5 @@ def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
     always = ("Editor", "Precision") if len(precisions) > 1 else ("Editor",)
     for some in precisions:
         heads, names = labels(some, always)
-        rows = [(own, run.lines) for own, run in zip(names, some, strict=True)]
-        yield from formats.rich([combined(heads, rows)], out.width)
+        lines = [layouts.shown(run, verbose=False) for run in some]
+        yield from formats.rich([layouts.combined(heads, names, lines)], out.width)

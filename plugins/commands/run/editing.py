@@ -17,6 +17,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named
 from edit_harness.run import assembly
+from edit_harness_plugins.inputs import json_of, text_of
 
 from . import preset_file
 from .console import err, out
@@ -96,20 +97,12 @@ def read(path: Path) -> list[Request]:
     A request is an object with prompt, subject and target_new, or a record of CounterFact. Raises
     `DataError` that names the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        where = str(path)
-        if text.lstrip().startswith("["):
-            values = [(f"{path}, item {i}", v) for i, v in enumerate(json.loads(text), 1)]
-        else:
-            values = []
-            for number, line in enumerate(text.splitlines(), 1):
-                where = f"{path}:{number}"
-                values += [(where, json.loads(line))] if line.strip() else []
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{where}: no JSON: {error}") from None
+    text = text_of(path)
+    if text.lstrip().startswith("["):
+        values = [(f"{path}, item {i}", v) for i, v in enumerate(json_of(path, text), 1)]
+    else:
+        lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+        values = [(f"{path}:{i}", json_of(path, line, i)) for i, line in lines]
     if not values:
         raise DataError(f"{path} has no requests")
     return [_request(value, where) for where, value in values]
@@ -117,17 +110,16 @@ def read(path: Path) -> list[Request]:
 
 def _request(value: Any, where: str) -> Request:
     rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
-    # CounterFact keeps an identifier beside the text of an object.
-    texts: dict[str, Any] = {
-        name: part.get("str") if isinstance(part := rewrite[name], Mapping) else part
-        for name in FIELDS
-        if name in rewrite
-    }
-    if missing := [name for name in FIELDS[:3] if name not in texts]:
+    given = {name: rewrite[name] for name in FIELDS if name in rewrite}
+    if missing := [name for name in FIELDS[:3] if name not in given]:
         raise DataError(
             f"{where}: a request has no {' and no '.join(missing)}",
             'write {"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}',
         )
+    # CounterFact keeps an identifier beside the text of an object.
+    texts: dict[str, Any] = {
+        name: part.get("str") if isinstance(part, Mapping) else part for name, part in given.items()
+    }
     try:
         return Request(**texts)
     except DataError as error:

@@ -56,8 +56,7 @@ def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     what = f"{request.statement}   " if request else ""
     out.print(plain(f"edit     {what}({label})", "bold"))
     for pair in pairs:
-        out.print()
-        out.print(table(pair, target))
+        out.print("", table(pair, target), sep="\n")
 
 
 def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | None, list[str]]:
@@ -124,14 +123,13 @@ def table(pair: View, target: str | None) -> Table:
     """Return a prompt's two views side by side."""
     made = Table(title=plain(pair["prompt"]), title_justify="left", box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
-    sides = (pair["before"], pair["after"])
     for head in ("before", "after"):
         made.add_column(head, overflow="fold", ratio=1)
+    sides = (pair["before"], pair["after"])
     made.add_row("goes on", *(side["continuation"] for side in sides))
-    for i in range(TOP):
-        tokens = [side["top"][i] for side in sides]
+    for i, tokens in enumerate(zip(*(side["top"] for side in sides), strict=True)):
         cells = (f"{t['probability']:6.1%} {t['logit']:7.2f} {t['text']!r}" for t in tokens)
-        made.add_row("next" if i == 0 else "", *cells)
+        made.add_row("" if i else "next", *cells)
     made.add_row("max logit", *(f"{side['max_logit']:15.2f}" for side in sides))
     if target:
         made.add_row("new object", *(f"{side['target']:6.1%} {target}" for side in sides))
