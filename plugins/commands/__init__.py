@@ -1,7 +1,4 @@
-"""The bundled commands, by name: each is imported when it is called. And what else is built on the core.
-
-They come in as a stranger's do, but whatever the lists of plugins say: see `edit_harness.hookspecs.BUNDLED`.
-"""
+"""The bundled commands by name, imported when they are called, and what else is built on the core."""
 
 from __future__ import annotations
 

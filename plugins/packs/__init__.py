@@ -1,7 +1,4 @@
-"""Bundled reproduction packs, by name: tables of papers, and the project's own figures.
-
-What each says is in the JSON file of its name; what is in such a file stands in `edit_harness_plugins.commands.studies.reproduce.packs`.
-"""
+"""Bundled reproduction packs, by name: each is the JSON file of its name."""
 
 from pathlib import Path
 

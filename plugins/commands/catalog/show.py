@@ -1,7 +1,4 @@
-"""The command ``show``: what is to be known of a component, or of what a task's data are made of.
-
-Everything comes from what a component says of itself; no model is loaded.
-"""
+"""The command ``show``: what a component says of itself, and what a task's data are made of."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Tables of several runs on pages: a row for each, a column for each measure, and what is best.
-
-What another protocol measured does not come into one table: other cases, another precision, another
-way of sharing the model, another judge.
-"""
+"""Tables of several runs on pages: those of one protocol in one table, and what is best there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The papers' figures, drawn from runs: as SVG for print and as PNG, the same bytes every time.
-
-Their numbers are those of the tables (`typesetting`). The colour-blind tell the colours apart, and
-hatches do on paper. Needs matplotlib, the extra ``figures``.
-"""
+"""The papers' figures, with the numbers of `typesetting`: SVG and PNG, the same bytes every time."""
 
 from __future__ import annotations
 

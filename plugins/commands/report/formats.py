@@ -1,7 +1,4 @@
-"""A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV.
-
-Texts may come from anybody, so each format escapes its own signs.
-"""
+"""A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV; each escapes its own signs."""
 
 from __future__ import annotations
 

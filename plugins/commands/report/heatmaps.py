@@ -1,7 +1,4 @@
-"""Heat maps: tables of numbers with shades, for a terminal, as a page and as an image.
-
-There is one hue, from pale to dark, and every form can be read without any colour.
-"""
+"""Heat maps for a terminal, as a page and as an image: one hue, and readable without any colour."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs as tables, whatever the format: one table of each kind of run, and what its numbers carry.
-
-The papers' tables are `typesetting`. Numbers of different precisions never stand in one table.
-"""
+"""Runs as tables, whatever the format: one table of each kind of run, all of one precision."""
 
 from __future__ import annotations
 
@@ -19,6 +16,9 @@ from edit_harness.stats import Estimate
 
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
+
+KNOWN = ("Run", "Editor", "Task", "Model", "Precision")
+"""Facts that are columns of the table of runs."""
 
 
 def directed(name: str, better: str) -> str:
@@ -165,16 +165,15 @@ def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
 def sources(runs: Sequence[Results]) -> Grid:
     """Return the table of the runs themselves, with their settings below it."""
     rows: list[Row] = []
-    notes: dict[str, list[str]] = {}
+    notes = []
     for run in runs:
-        own, manifest = facts(run), run.manifest
+        own = facts(run)
         counts = (len(run.records), len(run.failures), run.records.noops)
         names = [own["Run"], run.label, own["Task"], f"{own['Model']} {own['Precision']}"]
         rows.append((names, [Cell(str(n)) for n in counts]))
-        told = [manifest.identity.editor.version, f"preset {manifest.preset or 'none'}"]
-        told += [own["Fields"], own["Mode"], f"seed {own['Seed']}", f"judge {own['Judge']}"]
-        told += [f"weights {own['Weights']}", f"data {own['Data']} {manifest.task.origin}".strip()]
-        notes.setdefault(f"{run.label}: {'; '.join(filter(None, told))}", []).append(own["Run"])
+        told = [
+            f"{head.lower()} {text}" for head, text in own.items() if head not in KNOWN and text
+        ]
+        notes.append(f"{own['Run']}: {', '.join(told)}")
     heads, counted = ["Run", "Editor", "Task", "Model"], ["Cases", "Failed", "No-op"]
-    texts = [f"{text} ({', '.join(names)})" for text, names in notes.items()]
-    return Grid("Runs", heads, counted, rows, texts)
+    return Grid("Runs", heads, counted, rows, notes)

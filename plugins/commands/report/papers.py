@@ -1,9 +1,4 @@
-"""The tables that papers print, as data: what their rows, columns and numbers are; and which runs may share one.
-
-Models and editors are always rows, so that one shape holds for any number of both; what else a paper
-has as rows splits them. `typesetting` fills them from runs. A task or a measure that no run has is no
-error here: its table is left out.
-"""
+"""The tables that papers print, as data; and which runs may share one. Models and editors are always rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures.
-
-Nothing is run: values are computed anew from what the folders have, which stay as they are.
-"""
+"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures."""
 
 from __future__ import annotations
 

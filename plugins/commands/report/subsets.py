@@ -1,8 +1,4 @@
-"""Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
-
-The numbers of a whole run are `edit_harness.run.results.Results.estimates`. Those of a part are means over
-cases, with intervals drawn in the same way.
-"""
+"""Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about."""
 
 from __future__ import annotations
 

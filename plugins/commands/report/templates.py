@@ -40,15 +40,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def visible(text: str) -> str:
     """Return a text with escapes for what is not seen or moves what is: controls, bidi, zero-width."""
-    if text.isprintable() and BLANK.isdisjoint(text):
-        return text
     return "".join(c if _seen(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def _seen(character: str) -> bool:
-    if character in BLANK:
-        return False
-    return character.isprintable() or character in "\n\t" or category(character) == "Zs"
+    shown = character.isprintable() or character in "\n\t" or category(character) == "Zs"
+    return shown and character not in BLANK
 
 
 def clipped(text: str, most: int = LONGEST) -> str:
@@ -77,17 +74,13 @@ def host(address: str) -> str:
     return found[1] if found else ""
 
 
-def _finalize(value: Any) -> Any:
-    """Make a text visible that a template puts into a page; markup of ours passes."""
-    return visible(clipped(value)) if type(value) is str else value
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
-        finalize=_finalize,
+        # Markup of ours is no plain text, and passes.
+        finalize=lambda value: visible(clipped(value)) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,9 +1,4 @@
-"""The papers' tables, filled from runs: models and editors as rows, the unedited model first.
-
-`papers` says what the tables are. The unedited row is of what runs measured before their edits, and
-of the editor that does nothing where nothing is measured before. Among the editors of a model the
-best number of each column is marked, and the second.
-"""
+"""The papers' tables, filled from runs: models and editors as rows, the unedited model first."""
 
 from __future__ import annotations
 

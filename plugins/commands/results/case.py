@@ -1,7 +1,4 @@
-"""The command ``case``: what was written, asked and answered in one case of a run, side by side.
-
-This is the view of RULE-EDIT's Appendix D for any task. It shows what stands in the run folder.
-"""
+"""The command ``case``: one case as RULE-EDIT's Appendix D shows it: written, asked and answered."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The command ``diff``: why two runs are different ones, and which cases came out otherwise.
-
-Settings are compared as they stand in the manifests, answers as they stand in the records: no
-metric is asked and no plugin loaded, so that runs of what is not installed can be looked at too.
-Whether a difference is more than chance says `.compare`.
-"""
+"""The command ``diff``: why two runs are different ones. Neither metrics nor plugins are needed for it."""
 
 from __future__ import annotations
 

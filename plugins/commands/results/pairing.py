@@ -1,8 +1,4 @@
-"""Two runs case by case: which cases can be compared, and how the measures of these differ.
-
-A pair is a case that both runs measured, with the same content, and of which the unedited model, if
-it is the same one, said the same. The tests are those of `edit_harness_plugins.significance`.
-"""
+"""Two runs case by case: which cases can be compared, and how the measures of these differ."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The command ``repair``: damaged lines of a run's log are moved aside, never mended.
-
-What is kept are rows whose checksum fits; the others run again. The log that remains is a clean one,
-numbered anew and put into place whole, so that a repair that is interrupted changes nothing.
-"""
+"""The command ``repair``: damaged lines of a run's log are moved aside, never mended; those cases run again."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""What a run shows on the terminal: header, progress, tables.
-
-Results go to stdout, everything else to stderr. Texts from data are never read as markup.
-"""
+"""What a run shows on the terminal: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +12,7 @@ from rich.text import Text
 
 from edit_harness.errors import DataError, HarnessError, LeakError, counted, one_line
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.record import INVALID, OK, Record
+from edit_harness.folder.record import OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run import remarks as about
 from edit_harness.run.controls import is_control
@@ -25,7 +21,7 @@ from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
-from ..report.facts import grouped, labels
+from ..report.facts import failed, grouped, labels
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -111,29 +107,19 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         err.print("       mend it; `edit-harness score RUN` asks it for the rest")
 
 
-def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
-    """Say that a run is there already, and how cases run again that may not fail again, by status."""
-    _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
-    if again:
-        what = ", ".join(f"{number} {status}" for status, number in again.items())
-        which = "it" if again.total() == 1 else "them"
-        _line("note", f"{what}: --retry-failed runs {which} again")
+def note_read_back(folder: RunFolder) -> None:
+    """Say that a run is there already, and how it is made again."""
+    again = "--new runs it again, --retry-failed what failed"
+    _line("note", f"nothing is run: {folder.path} has it all; {again}")
 
 
-def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
-    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost.
-
-    ``retried`` are the statuses that another try may change.
-    """
+def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
+    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost."""
     planned = evaluation.visits
     there = {record.visit: record.status for record in folder.records()}
-    kept = [there[visit] for visit in planned if there.get(visit, "leak") != "leak"]
-    said = [f"kept: {len(kept)} of {len(planned)} cases in {folder.path}"]
-    if not there.keys() >= set(planned):
-        said.append("continue with the same command")
-    if again := sum(status in retried for status in kept):
-        said.append(f"--retry-failed runs {again} of them again")
-    err.print("; ".join(said))
+    kept = sum(there.get(visit, "leak") != "leak" for visit in planned)
+    rest = "" if there.keys() >= set(planned) else "; continue with the same command"
+    err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
 
 
 def note_pending(run: Results) -> None:
@@ -209,16 +195,9 @@ def _tables(
 
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
-    invalid = [record for record in run.failures if record.status == INVALID]
-    failed = [record for record in run.failures if record.status != INVALID]
-    for label, records, what in (
-        ("failed", failed, "they count as failures"),
-        ("invalid", invalid, "their records cannot be used, and they count nowhere"),
-    ):
-        if records:
-            yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
-        for line in list(_reasons(records))[:SHOWN_FAILURES]:
-            yield "", line[: 3 * err.width]
+    yield "failed", failed(run)
+    for line in list(_reasons(run.failures))[:SHOWN_FAILURES]:
+        yield "", line[: 3 * err.width]
     yield from about.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
@@ -235,10 +214,10 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
-def _reasons(failed: Sequence[Record]) -> Iterator[str]:
+def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why cases failed: a reason that several share once, with the first of them."""
     cases: dict[tuple[str, str], list[str]] = {}
-    for record in failed:
+    for record in records:
         cases.setdefault((record.status, record.message), []).append(record.case)
     for (status, message), names in cases.items():
         first = ", ".join(names[:SHOWN_CASES])

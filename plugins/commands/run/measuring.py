@@ -109,9 +109,9 @@ def edit(plugins: Plugins, **flags: Any) -> None:
 @with_plugins
 def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
-    from . import trying
+    from . import editing
 
-    trying.try_edit(plugins, TryFlags(**flags))
+    editing.try_edit(plugins, TryFlags(**flags))
 
 
 @click.command(context_settings=SETTINGS)

@@ -1,8 +1,4 @@
-"""A preset file: an editor's fields that a sweep found best, for which model, by which cases.
-
-``sweep --save-preset`` writes it and ``--preset`` takes it: the fields count as if they were typed,
-those that are typed win, and the run says that they were tuned, and whether by cases that it tests.
-"""
+"""A preset file, of ``sweep --save-preset`` for ``--preset``: fields that count as if they were typed."""
 
 from __future__ import annotations
 
@@ -75,10 +71,10 @@ class Tuned(Struct, frozen=True, kw_only=True):
     def source(self, given: Mapping[str, Any], digest: str) -> str:
         """Return the fields' provenance, as presets have one, for a model with a digest."""
         score = self.score
+        value, low, high = (f"{100 * each:.1f}" for each in (score.value, score.low, score.high))
         told = (
             f"{', '.join(self.chosen)} by {counted(len(self.cases), 'case')} of {self.task}, "
-            f"{score.name} {100 * score.value:.1f} ({100 * score.low:.1f} to {100 * score.high:.1f}), "
-            f"best of {counted(self.points, 'point')}"
+            f"{score.name} {value} ({low} to {high}), best of {counted(self.points, 'point')}"
         )
         if digest != self.model.digest:
             told += f", on another model ({self.model.name})"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
@@ -24,7 +23,6 @@ from edit_harness.run import assembly, evaluation, loop, trial
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
@@ -103,10 +101,10 @@ def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) ->
 
     Raises `HarnessError` for a name that there is not, or a setting that nobody has.
     """
-    editors = [plugins.find("editor", name) for name in given["editor"]]
-    tasks = [plugins.find("task", name) for name in given["task"]]
-    for name in given["metrics"]:
-        plugins.find("metric", name)
+    editors, tasks, _ = (
+        [plugins.find(kind, name) for name in given[option]]
+        for kind, option in (("editor", "editor"), ("task", "task"), ("metric", "metrics"))
+    )
     editor_args = shared_settings(editors, given["editor_args"])
     task_args = shared_settings(tasks, given["task_args"])
     seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in given["seed"]]
@@ -118,16 +116,11 @@ def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) ->
     }
     return [
         RunSpec(
-            editor=editor.qualified,
-            editor_args=editor_args[editor],
-            task=task.qualified,
-            task_args=task_args[task],
-            model=model,
-            seed=seed,
-            **rest,
+            editor=editor.qualified, editor_args=editor_args[editor],
+            task=task.qualified, task_args=task_args[task], model=model, seed=seed, **rest,
         )
         for model, task, seed, editor in product(models, tasks, seeds, editors)
-    ]
+    ]  # fmt: skip
 
 
 def shared_settings(
@@ -221,9 +214,7 @@ def opened(
                 trial.check_seen(which)
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
-                statuses = Counter(record.status for record in folder.records())
-                again = {s: number for s, number in statuses.items() if s in RETRIED}
-                console.note_read_back(folder, Counter(again))
+                console.note_read_back(folder)
             folders[which] = folder
     return folders
 
@@ -237,26 +228,21 @@ def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
         raise
     except BaseException:
         for which, folder in folders.items():
-            console.note_kept(which, folder, RETRIED)
+            console.note_kept(which, folder)
         raise
 
 
 def show(
-    folders: Mapping[Evaluation, RunFolder],
-    finished: Sequence[Results],
-    options: Options,
-    codes: list[int],
+    folders: Iterable[Evaluation], finished: Sequence[Results], options: Options, codes: list[int]
 ) -> None:
     """Print notes and tables of finished runs."""
     for which in folders:
         console.note_stopped(which.judge, codes)
+    named, quiet = len(finished) > 1, options.quiet
     for run in finished:
-        if not options.quiet:
-            for note in run.folder.notes:
-                console.err.print(f"note     {note}", markup=False)
-        else:
+        if quiet:
             console.note_pending(run)
+        for note in () if quiet else run.folder.notes:
+            console.err.print(f"note     {note}")
         if not options.as_json:
-            console.finished(
-                run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
-            )
+            console.finished(run, quiet=quiet, verbose=options.verbose, named=named)
