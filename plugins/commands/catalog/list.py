@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def rows(plugins: Plugins, kind: str, results: Path) -> Sequence[Row]:
     return [{"name": c.name, "package": c.origin, "what": c.summary} for c in found]
 
 
-def runs(results: Path) -> Iterable[Row]:
+def runs(results: Path) -> Iterator[Row]:
     """Yield the run folders, and how many of their cases are done."""
     # Here, since it brings numpy along.
     from edit_harness.folder.folder import RunFolder, check_regular

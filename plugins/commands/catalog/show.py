@@ -23,12 +23,9 @@ from edit_harness_plugins.composition import of_cases
 
 Content = dict[str, Any]
 EXAMPLES = {
-    "editor": "edit-harness --editor {name}",
-    "task": "edit-harness --task {name}",
+    **{kind: f"edit-harness --{kind} {{name}}" for kind in ("editor", "task", "control", "model")},
     "metric": "edit-harness --task TASK --metrics {name}",
-    "control": "edit-harness --control {name}",
     "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
-    "model": "edit-harness --model {name}",
     "pack": "edit-harness reproduce {name}",
     "command": "edit-harness {name} --help",
 }
@@ -121,11 +118,9 @@ def of_kind(plugins: Plugins, factory: Any) -> Content:
             "judge": factory.judge,
             "metrics": {name: summaries.get(name, "not installed") for name in factory.metrics},
         }
-    if issubclass(factory, Judge):
-        return {"version": factory.version, "kinds": dict(factory.kinds)}
-    if issubclass(factory, Control):
-        return {"version": factory.version, "takes": factory.takes, "note": factory.note}
-    return {}
+    known = {Judge: ("version", "kinds"), Control: ("version", "takes", "note")}
+    names = next((names for kind, names in known.items() if issubclass(factory, kind)), ())
+    return {name: getattr(factory, name) for name in names}
 
 
 def facts(measure: Measure) -> Content:

@@ -117,23 +117,19 @@ def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
 def caption(runs: Sequence[Results], *, data: bool = False) -> str:
     """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
     told = [facts(run) for run in runs]
-    tasks = [f"{t['Task']} {t['Version']}" + (f" (data {t['Data']})" * data) for t in told]
-    models = [f"{own['Model']} ({own['Weights']})" for own in told]
-    shards = [f"shard {run.shard}" if run.shard else "whole run" for run in runs]
-    kinds = {run.interval for run in runs} - {"student"}
-    parts = [
-        f"task {_common(tasks)}",
-        f"model {_common(models)}",
-        _common([own["Precision"] for own in told]),
-        _common([own["Mode"] for own in told]),
-        *([_common(shards)] if any(run.shard for run in runs) else []),
-        " ".join([f"{LEVEL:.0%}", *kinds, "intervals"]),
+    forms = [
+        ("task ", "{Task} {Version}" + " (data {Data})" * data),
+        ("model ", "{Model} ({Weights})"),
+        ("", "{Precision}"),
+        ("", "{Mode}"),
+        *([("shard ", "{Shard}")] if any(run.shard for run in runs) else []),
     ]
-    return ", ".join(parts)
-
-
-def _common(texts: Sequence[str]) -> str:
-    return " and ".join(dict.fromkeys(texts))
+    common = [
+        label + " and ".join(dict.fromkeys(form.format(**own) for own in told))
+        for label, form in forms
+    ]
+    kinds = {run.interval for run in runs} - {"student"}
+    return ", ".join([*common, " ".join([f"{LEVEL:.0%}", *kinds, "intervals"])])
 
 
 def caveats(run: Results) -> list[str]:
@@ -158,9 +154,7 @@ def shared_caveats(runs: Sequence[Results]) -> list[str]:
 def failed(run: Results) -> str:
     """Say how many cases have no valid answer, by status; empty if all have one."""
     found = Counter(run.failures.statuses)
-    invalid = found.pop(INVALID, 0)
-    count = len(run.records)
-    parts = []
+    invalid, count, parts = found.pop(INVALID, 0), len(run.records), []
     if found:
         fate = "count as failures" if found.total() < count else "nothing was measured after"
         by_status = ", ".join(f"{n} {status}" for status, n in sorted(found.items()))

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.errors import ResourceError, UsageError
+from edit_harness.errors import UsageError
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Results
 
+from . import written
 from .facts import grouped
 from .layouts import directed
 from .papers import COUNTERFACT, KINDS, PRINTED, Printed, named
@@ -81,16 +82,12 @@ def draw(runs: Sequence[Results], folder: Path) -> tuple[list[Path], list[str]]:
 
 def _saved(figure: Figure, folder: Path, stem: str) -> Iterator[Path]:
     """Write a picture in both formats, and yield the files."""
-    try:
+    with written(folder, "name another place: --figures DIR"):
         folder.mkdir(parents=True, exist_ok=True)
         for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
             path = folder / f"{stem}.{suffix}"
             figure.savefig(path, dpi=DOTS, metadata=metadata)
             yield path
-    except OSError as error:
-        raise ResourceError(
-            f"{folder} cannot be written: {error.strerror}", "name another place: --figures DIR"
-        ) from None
 
 
 def _new(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 
 from edit_harness import files
-from edit_harness.errors import ResourceError, one_line, printable
+from edit_harness.errors import one_line, printable
 
-from . import figures, templates
+from . import figures, templates, written
 from .formats import Cell, Grid, rich
 
 if TYPE_CHECKING:
@@ -128,15 +128,11 @@ def write(
     """
     told = [f"{label}: {text}" for label, text in lines]
     for name in filter(None, (html, png)):
-        try:
+        with written(name, "name another file"):
             if name is html:
                 files.put(Path(name).expanduser(), page(maps, title, told).encode())
             else:
                 image(maps, Path(name).expanduser())
-        except OSError as error:
-            raise ResourceError(
-                f"{name} cannot be written: {error.strerror}", "name another file"
-            ) from None
     return [name for name in (html, png) if name]
 
 

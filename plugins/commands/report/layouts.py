@@ -31,17 +31,10 @@ def shown(run: Results, verbose: bool) -> list[MeasureRow]:
     return [line for line in run.lines if verbose or not line.measure.detail] or run.lines
 
 
-def together(runs: Sequence[Results]) -> list[list[Results]]:
-    """Return runs in the groups that may share a table: of one precision, with the same metrics."""
-    return grouped(runs, lambda run: (run.manifest.identity.model.dtype, *sorted(run.metrics)))
-
-
 def of_runs(runs: Sequence[Results], *, verbose: bool = False) -> list[Grid]:
-    """Return the tables of runs: those that share measures in one, runs as its rows."""
-    return [
-        _alone(group[0], verbose) if len(group) == 1 else _beside(group, verbose)
-        for group in together(runs)
-    ]
+    """Return the tables of runs: those of one precision and with the same metrics in one, as its rows."""
+    groups = grouped(runs, lambda r: (r.manifest.identity.model.dtype, *sorted(r.metrics)))
+    return [_beside(some, verbose) if some[1:] else _alone(some[0], verbose) for some in groups]
 
 
 def _alone(run: Results, verbose: bool) -> Grid:

@@ -124,13 +124,8 @@ def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
         edited = [each for each in some if not each.unedited]
         for regime in dict.fromkeys(str(each.run.regime) for each in edited or some):
             here = [e for e in some if e.unedited or str(e.run.regime) == regime]
-            by_data = grouped(here, _data_of)
+            by_data = grouped(here, lambda each: each.run.manifest.identity.task)
             if table.split == "task":
                 tasks = grouped(by_data, lambda part: part[0].task)
                 by_data = [list(chain(*parts)) for parts in zip_longest(*tasks, fillvalue=[])]
             yield from by_data
-
-
-def _data_of(each: Subsets) -> tuple[str, ...]:
-    task = each.run.manifest.identity.task
-    return task.name, task.version, task.data

@@ -179,9 +179,15 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
             before = [[_unedited(each, column) for each in own] for column in columns]
             yield Row((name, UNEDITED), list(map(_largest, before)))
         of_editors = grouped([each for each in own if each in editors], lambda each: editors[each])
-        yield from marked(
-            [Row((name, *editors[e[0]]), _best_known(table, e, columns)) for e in of_editors]
-        )
+        rows = []
+        for runs in of_editors:
+            # The run that most columns have, then that of most cases.
+            found = [[_read(table, each, column) for column in columns] for each in runs]
+            best = max(
+                found, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n))
+            )
+            rows.append(Row((name, *editors[runs[0]]), best))
+        yield from marked(rows)
 
 
 def marked(rows: Sequence[Row]) -> list[Row]:
@@ -207,14 +213,6 @@ def _marked(column: Sequence[Number | None]) -> list[Number | None]:
         n and replace(n, cell=replace(n.cell, mark=found.get((n.cases, n.cell.text), "")))
         for n in column
     ]
-
-
-def _best_known(
-    table: Printed, runs: Sequence[Subsets], columns: Sequence[Column]
-) -> list[Number | None]:
-    """Return the numbers of that of an editor's runs which most columns have, then most cases."""
-    rows = [[_read(table, each, column) for column in columns] for each in runs]
-    return max(rows, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n)))
 
 
 def _largest(found: Sequence[Number | None]) -> Number | None:

@@ -32,9 +32,13 @@ def repair(run: str, debug: bool) -> None:
     folder = RunFolder(path, RunFolder(path).mark or first_mark(path))
     try:
         with files.locked(path, "wait until it has ended"):
-            if is_sound(folder):
+            try:
+                folder.records()
                 click.echo(f"nothing to repair in {path}")
                 return
+            except RunFolderError as error:
+                if "log format" in error.cause:
+                    raise
             kept, bad = sorted_out(folder)
             lines = [log.encoded(seq, folder.mark, record.row) for seq, record in enumerate(kept)]
             files.put(path / "samples.bad.jsonl", b"".join(bad))
@@ -54,17 +58,6 @@ def first_mark(path: Path) -> str:
     """Return the mark of the first sound row: of a folder without a manifest it says which run it is."""
     with open(path / "samples.jsonl", "rb") as file:
         return next((head[3].decode() for head in map(log.sound, file) if head), "")
-
-
-def is_sound(folder: RunFolder) -> bool:
-    """Tell whether a log can be read. Raises `RunFolderError` for one of another version."""
-    try:
-        folder.records()
-    except RunFolderError as error:
-        if "log format" in error.cause:
-            raise
-        return False
-    return True
 
 
 def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from edit_harness.errors import DataError, HarnessError, LeakError, counted, one_line
-from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run import remarks as about
@@ -38,38 +37,32 @@ err = Terminal(stderr=True)
 
 def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
-    for label, text in _header(evaluations, where):
-        _line(label, text)
-
-
-def _header(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str, str]]:
     shared = evaluations[0]
     model, task, source = shared.model, shared.task, shared.model.source
-    size = f"{model.size:,} parameters"
     place = f"{model.precision}  {where or model.placement}"
-    yield "model", f"{source.family or source.path}  {size}  {place}"
-    yield "", source.note
+    line("model", f"{source.family or source.path}  {model.size:,} parameters  {place}")
+    line("", source.note)
     for what, mark in model.let_in.items():
-        yield "", f"{what.replace('_', ' ')} let in: {mark}"
+        line("", f"{what.replace('_', ' ')} let in: {mark}")
     if model.tokens.chats:
-        yield "", "prompts in the chat template, a protocol of its own: compare with no plain one"
-    yield "", str(shared.preview or "")
+        line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
+    line("", str(shared.preview or ""))
     for each in evaluations:
         preset = f"preset: {each.preset}" if each.preset else "no preset"
-        yield "editor", f"{each.label}  ({each.editor.version})  {preset}"
+        line("editor", f"{each.label}  ({each.editor.version})  {preset}")
         fields = settings(each.editor.value).items()
-        yield "", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ()))
+        line("", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ())))
     cases = f"{len(shared.cases):,} cases of {task.value.origin or 'its own data'}"
-    yield "task", f"{task.name} {task.version}  {cases}  mode {shared.regime}"
+    line("task", f"{task.name} {task.version}  {cases}  mode {shared.regime}")
     if shared.share:
         own = counted(len(shared.own_cases), "case")
-        yield "shard", f"{shared.share}: {own} of these; merge joins the shards"
+        line("shard", f"{shared.share}: {own} of these; merge joins the shards")
     for note in getattr(task.value, "notes", ()):
-        yield "note", note
+        line("note", note)
     if judge := shared.judge:
-        yield "judge", f"{judge.name} {judge.version}  {_set(judge.value)}"
+        line("judge", f"{judge.name} {judge.version}  {_set(judge.value)}")
     for control in shared.controls:
-        yield "control", f"{control.name}  {_set(control.value)}"
+        line("control", f"{control.name}  {_set(control.value)}")
 
 
 def _set(plugin: Any) -> str:
@@ -79,7 +72,7 @@ def _set(plugin: Any) -> str:
     return "  ".join(filter(None, [*own, plugin.note]))
 
 
-def _line(label: str, text: str) -> None:
+def line(label: str, text: str) -> None:
     """Print a text behind its label; nothing where there is no text."""
     if text:
         err.print(formats.labelled(label, text, err.width))
@@ -105,21 +98,6 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         codes.append(DataError.code)
         err.print(f"error: judge {judge.name} stopped: {one_line(why)}")
         err.print("       mend it; `edit-harness score RUN` asks it for the rest")
-
-
-def note_read_back(folder: RunFolder) -> None:
-    """Say that a run is there already, and how it is made again."""
-    again = "--new runs it again, --retry-failed what failed"
-    _line("note", f"nothing is run: {folder.path} has it all; {again}")
-
-
-def note_kept(evaluation: Evaluation, folder: RunFolder) -> None:
-    """Say how much of a run that ended early there is, and how it goes on; what leaked is lost."""
-    planned = evaluation.visits
-    there = {record.visit: record.status for record in folder.records()}
-    kept = sum(there.get(visit, "leak") != "leak" for visit in planned)
-    rest = "" if there.keys() >= set(planned) else "; continue with the same command"
-    err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
 
 
 def note_pending(run: Results) -> None:
@@ -158,16 +136,23 @@ def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
     tables = [list(own.items()) for own in run.tables.values()]
     shown = [table for own in tables for table in own[: None if verbose else 1]]
+    rows = layouts.shown(run, verbose)
     if numbers or not usable(run.records):
-        _tables(run, shown, verbose=verbose)
+        out.print(*run.shown(rows), sep="\n")
+        if not rows:
+            err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
+        if len(run.curve) > 1:
+            out.print(*formats.rich([layouts.curve(run)], out.width), sep="\n")
+        for title, contents in shown:
+            out.print("", formats.listed(title, contents), sep="\n")
     else:
         out.print("every case failed: there are no numbers")
     if quiet:
         return
     if numbers and (more := sum(map(len, tables)) - len(shown)):
-        _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+        line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
     for label, text in remarks(run):
-        _line(label, text)
+        line(label, text)
 
 
 def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_json: bool) -> int:
@@ -180,24 +165,11 @@ def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_js
     return max(*codes, DONE if all(run.sound for run in runs) else SOME_FAILED)
 
 
-def _tables(
-    run: Results, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
-) -> None:
-    rows = layouts.shown(run, verbose)
-    out.print(*run.shown(rows), sep="\n")
-    if not rows:
-        err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
-    if len(run.curve) > 1:
-        out.print(*formats.rich([layouts.curve(run)], out.width), sep="\n")
-    for title, contents in tables:
-        out.print("", formats.listed(title, contents), sep="\n")
-
-
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
     yield "failed", failed(run)
-    for line in list(_reasons(run.failures))[:SHOWN_FAILURES]:
-        yield "", line[: 3 * err.width]
+    for why in list(_reasons(run.failures))[:SHOWN_FAILURES]:
+        yield "", why[: 3 * err.width]
     yield from about.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"

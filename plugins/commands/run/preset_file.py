@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from edit_harness import files
-from edit_harness.errors import DataError, ResourceError, UsageError, counted
+from edit_harness.errors import DataError, UsageError, counted
 from edit_harness.folder.manifest import Tuning, as_json, decoded
+
+from ..report import written
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -97,12 +99,8 @@ class Tuned(Struct, frozen=True, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write it as JSON, with a digest of all of it. Raises `ResourceError`."""
-        try:
+        with written(path, "name another file: --save-preset"):
             files.put(path, files.sealed(as_json(self)))
-        except OSError as error:
-            raise ResourceError(
-                f"{path} cannot be written: {error.strerror}", "name another file: --save-preset"
-            ) from None
 
 
 def over(

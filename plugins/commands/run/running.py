@@ -214,21 +214,26 @@ def opened(
                 trial.check_seen(which)
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
-                console.note_read_back(folder)
+                again = "--new runs it again, --retry-failed what failed"
+                console.line("note", f"nothing is run: {folder.path} has it all; {again}")
             folders[which] = folder
     return folders
 
 
 @contextmanager
 def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
-    """Say what is kept of runs that end in the block before they are through."""
+    """Say what is kept of runs that end in the block before they are through; what leaked is lost."""
     try:
         yield
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
-            console.note_kept(which, folder)
+            planned = which.visits
+            there = {record.visit: record.status for record in folder.records()}
+            kept = sum(there.get(visit, "leak") != "leak" for visit in planned)
+            rest = "" if there.keys() >= set(planned) else "; continue with the same command"
+            console.err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
         raise
 
 
