@@ -189,7 +189,7 @@ def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
     Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
     likely that is.
     """
-    found, value = one_sample(x, LEVEL), plain.difference.value
+    found, value = one_sample(x), plain.difference.value
     plain = replace(plain, units=len(x))
     if found.p is None or found.t is None:
         p = sign(len(x) if value else 0, len(x) if value > 0 else 0)

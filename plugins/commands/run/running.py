@@ -30,10 +30,10 @@ from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 
 from . import console, preset_file
-from .console import DONE
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 
+DONE, SOME_FAILED = console.DONE, console.SOME_FAILED
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""
 
