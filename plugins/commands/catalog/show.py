@@ -169,19 +169,10 @@ def _measure(facts: Mapping[str, Any]) -> str:
 def show_composition(
     plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
 ) -> None:
-    """Print what the data of a task are made of, as they are put to a model.
-
-    Raises `UsageError` for the name of something else, and `DataError` for data that are not right.
-    """
+    """Print what the data of a task are made of, as they are put to a model. Raises `HarnessError`."""
     # Here, since it brings numpy along.
     from ..report.formats import listed
 
-    kinds = [component.kind for component in found(plugins, name)]
-    if "task" not in kinds:
-        raise UsageError(
-            f"{name} is of the kind {kinds[0]}, and only the data of a task have statistics",
-            "see: edit-harness ls tasks",
-        )
     task: Task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
     with blamed(f"{named('task', name, task)} failed to count its data", task):
         tables = task.composition() or of_cases(task.cases())

@@ -121,17 +121,15 @@ class Board:
 
 def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
+    groups = {
+        Protocol.of(own[0].run): own for own in grouped(entrants, lambda e: Protocol.of(e.run))
+    }
     found = []
-    for own in grouped(entrants, lambda entrant: Protocol.of(entrant.run)):
-        rows = sorted(own, key=_place)
+    for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
+        rows = sorted(groups[of], key=_place)
         columns = {name: line.measure for row in rows for name, line in row.lines.items()}
-        found.append(Board(Protocol.of(own[0].run), columns, rows))
-    return sorted(found, key=_order)
-
-
-def _order(board: Board) -> tuple[str, str, bool, tuple[str, ...]]:
-    protocol = board.protocol
-    return protocol.task, protocol.version, protocol.regime != "single", astuple(protocol)
+        found.append(Board(of, columns, rows))
+    return found
 
 
 def _place(row: Entrant) -> tuple[str, str, bool, str, str]:

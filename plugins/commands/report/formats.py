@@ -87,10 +87,7 @@ def table(grids: Sequence[Grid]) -> str:
 
 
 def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
-    """Yield the parts of tables for a terminal: titles, columns that fit, notes.
-
-    What is too wide goes on below, with the rows' names repeated.
-    """
+    """Yield the parts of tables for a terminal; what is too wide goes on below, with its rows' names."""
     for grid in grids:
         if grid.title:
             yield _text(grid.title, "italic")
@@ -205,8 +202,6 @@ def latex(grids: Sequence[Grid]) -> str:
     needs = ["% \\usepackage{booktabs}"]
     if WIDER in body:
         needs.append("% \\usepackage{graphicx}")
-    if not body.isascii():
-        needs.append("% XeLaTeX or LuaLaTeX, with a font that has the letters below")
     return "\n".join([*needs, body]) + "\n"
 
 

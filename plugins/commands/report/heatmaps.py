@@ -76,10 +76,7 @@ class HeatMap:
 
 
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
-    """Return a map for a terminal of some columns: every number on its shade.
-
-    Where not all columns have room, the others stand below, with the rows' names repeated.
-    """
+    """Return a map for a terminal of some columns: every number on its shade."""
     rows = [
         ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
         for name, values in zip(heat.rows, heat.values, strict=True)

@@ -65,10 +65,7 @@ def combined(
     *,
     whole: bool = False,
 ) -> Grid:
-    """Return a row for each run and a column for each of their measures after the edit.
-
-    ``whole`` has directions, intervals and numbers of cases.
-    """
+    """Return a row for each run, a column for each measure; ``whole`` has intervals and numbers of cases."""
     found = [{line.name: line for line in own} for own in lines]
     measures = {name: line.measure for own in found for name, line in own.items()}
     columns, rows = list(measures), []

@@ -10,7 +10,6 @@ import numpy as np
 
 from edit_harness import stats
 from edit_harness.folder.table import RunTable
-from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import limits_of, measured, usable, valued
 from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
@@ -65,10 +64,6 @@ class Subsets:
         start = f"post_{measure} {kind}="
         _, columns = self._values(measure)
         return sorted(name.partition(" ")[2] for name in columns if name.startswith(start))
-
-    def measure(self, name: str) -> Measure | None:
-        """Return what a measure is; None if the run has none of that name."""
-        return self.run.measures.get(name)
 
     def estimate(self, when: str, measure: str, part: Part = WHOLE) -> Estimate | None:
         """Return the estimate ``before`` or ``after`` the edit, or of the ``change`` over cases that have both."""

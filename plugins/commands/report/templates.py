@@ -1,8 +1,4 @@
-"""Templates of pages: other people's texts made fit to be shown, and a policy that lets nothing else in.
-
-Jinja escapes markup. Here is what escaping does not see: characters that no eye sees or that turn
-the text around them, texts without end, and addresses that are no links.
-"""
+"""Templates of pages: other people's texts made fit to be shown, and a policy that lets nothing else in."""
 
 from __future__ import annotations
 
@@ -104,10 +100,7 @@ def asset(name: str) -> str:
 
 
 def inlined(style: str, script: str = "") -> dict[str, Any]:
-    """Return what a template needs for a page that has one style and one script in itself.
-
-    Its policy names both by their digests.
-    """
+    """Return what a page needs that has a style and a script in itself: a policy names their digests."""
     policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; {REST}"
     return {"policy": Markup(policy), "style": Markup(style), "script": Markup(script)}
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, NamedTuple
 
-from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
@@ -98,7 +97,11 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
     """Yield a table for each sheet of runs that have any of its numbers."""
     for some in sheets(table, every):
-        having = [each for each in some if any(map(each.measure, table.measures.values()))]
+        having = [
+            each
+            for each in some
+            if not each.run.measures.keys().isdisjoint(table.measures.values())
+        ]
         if table.groups and not _groups(table, having):
             continue
         blocks = [(value, list(_rows(table, having, value))) for value in _splits(table, having)]
@@ -191,11 +194,7 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
 
 
 def marked(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with the best number of each column marked, and the second.
-
-    Numbers that are shown alike are ties. Only numbers of the same cases are ranked. Nothing is
-    marked where all are alike, or no direction is the better one.
-    """
+    """Return rows with the best number of each column marked, and the second, among the same cases."""
     columns = [_marked(column) for column in zip(*(row.numbers for row in rows), strict=True)]
     numbers = zip(*columns, strict=True)
     return [Row(row.names, own) for row, own in zip(rows, numbers, strict=True)]
@@ -232,7 +231,7 @@ def _unedited(each: Subsets, column: Column) -> Number | None:
 
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
     """Return a run's number of a column; None if it has none."""
-    if each.measure(column.measure) is None:
+    if column.measure not in each.run.measures:
         return None
     if table.value == "falls":
         fallen, tested = each.falls(column.measure, column.parts)
@@ -246,7 +245,7 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
-    measure = each.measure(column.measure) or Measure("")
+    measure = each.run.measures[column.measure]
     line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
     data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)

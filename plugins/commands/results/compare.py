@@ -88,13 +88,12 @@ def headings(pairing: Pairing) -> Iterator[tuple[str, str]]:
 
 def grid(contrasts: Sequence[Contrast]) -> Grid:
     """Return the table of measures, without details."""
-    counts = sorted({each.difference.n for each in contrasts})
     rows = [
         ([layouts.directed(each.name, each.measure.better)], cells(each))
         for each in contrasts
         if not each.measure.detail
     ]
-    title = f"{layouts.spread(counts)} cases that both measured"
+    title = f"{layouts.spread([e.difference.n for e in contrasts])} cases that both measured"
     return Grid(title, ["Metric"], [*HEADS, "n"], rows)
 
 

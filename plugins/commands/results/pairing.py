@@ -88,10 +88,7 @@ class Pairing:
 
     @cached_property
     def clusters(self) -> np.ndarray | None:
-        """The label of each pair where edits are shared; None where the pairs are independent.
-
-        Cases of one batch share an edit, so that only batches of both runs are independent.
-        """
+        """The label of each pair where edits are shared, since they are of one batch; else None."""
         sides = zip((self.first, self.second), zip(*self.records, strict=True), strict=True)
         labels = [
             [record.state if run.regime.mode == "batch" else i for i, record in enumerate(side)]
@@ -184,17 +181,12 @@ def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
 
 
 def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
-    """Return a contrast with the t-test of what stands for its independent units.
-
-    Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
-    likely that is.
-    """
-    found, value = one_sample(x), plain.difference.value
-    plain = replace(plain, units=len(x))
-    if found.p is None or found.t is None:
-        p = sign(len(x) if value else 0, len(x) if value > 0 else 0)
-        return replace(plain, test=SIGN, p=p)
-    return replace(plain, test=T_TEST, p=found.p, effect=found.t / math.sqrt(len(x)))
+    """Return a contrast with the t-test of what stands for its independent units."""
+    found, value, n = one_sample(x), plain.difference.value, len(x)
+    if found.t is None:  # nothing varies, and all units differ alike: how likely is that?
+        p = sign(n if value else 0, n if value > 0 else 0)
+        return replace(plain, units=n, test=SIGN, p=p)
+    return replace(plain, units=n, test=T_TEST, p=found.p, effect=found.t / math.sqrt(n))
 
 
 def _of_cases(found: Contrast, values: Sequence[np.ndarray], *, clustered: bool) -> Contrast:

@@ -61,10 +61,9 @@ def first_mark(path: Path) -> str:
 
 
 def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
-    """Return the rows that stand, in the order of their numbers, and the lines that are moved aside.
+    """Return the records that stand, and the lines that are damaged or contradict each other.
 
-    These are what is damaged, and rows that contradict each other, of which none stands. Raises
-    `RunFolderError` if all rows are another run's.
+    Raises `RunFolderError` if all rows are another run's.
     """
     found: dict[bytes, tuple[int, Record]] = {}
     bad: list[bytes] = []

@@ -1,8 +1,4 @@
-"""The command ``score``: the numbers of run folders again, from their answers, without a model.
-
-Texts that wait for a judge are given to it, and what it says is added to the folder; everything else in a
-folder's records stays as it was written. A run has one judge: what another says goes to a re-judged copy.
-"""
+"""The command ``score``: the numbers of run folders again, without a model, and verdicts on texts that wait."""
 
 from __future__ import annotations
 

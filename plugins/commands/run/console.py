@@ -199,10 +199,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
 
 
 def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
-    """Yield tables of several runs, with what tells them apart.
-
-    Numbers of different precisions do not come into one table.
-    """
+    """Yield tables of several runs of one precision each, with what tells them apart."""
     precisions = grouped(runs, lambda run: run.manifest.identity.model.dtype)
     always = ("Editor", "Precision") if len(precisions) > 1 else ("Editor",)
     for some in precisions:

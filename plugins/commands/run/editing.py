@@ -1,8 +1,7 @@
 """The commands ``edit`` and ``try``: write facts into a model and keep the result, or look at one edit.
 
-``try`` shows for each prompt the continuation, the likeliest next tokens with logits and probabilities, and
-the maximum logit, before and after. Each is asked with and without the edited fact in front: an edit is
-"loud" if the fact, once mentioned, takes over other subjects' prompts (Hoelscher-Obermaier et al., 2023).
+``try`` asks with and without the edited fact in front: an edit is "loud" if the fact, once mentioned, takes
+over other subjects' prompts (Hoelscher-Obermaier et al., 2023).
 """
 
 from __future__ import annotations

@@ -70,10 +70,9 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlag
         found = [each.make(model, given) for each in whole(editor)]
     if any(found):
         return
-    if flags.data:
-        raise UsageError(f"editor {name} learns from no data", "leave out --data")
-    if flags.imported and not layers:
-        raise UsageError(f"editor {name} has nothing to import", "leave out --import")
+    if flags.data or (flags.imported and not layers):
+        flag = "--data" if flags.data else "--import"
+        raise UsageError(f"editor {name} has no use for {flag}", f"leave out {flag}")
     if not layers:
         out.print(f"editor   {name} needs nothing prepared")
 

@@ -59,10 +59,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
     score: Score
 
     def over(self, editor: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an editor's settings: these fields as they would be typed, and what is given.
-
-        Raises `UsageError` if the fields are another editor's.
-        """
+        """Return these fields as they would be typed, and what is given. Raises `UsageError` for another editor."""
         if editor != self.editor:
             raise UsageError(
                 f"the preset is of editor {self.editor}, not of {editor}",
@@ -106,10 +103,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
 def over(
     tuned: Tuned | None, editor: str, args: Mapping[str, Any], model: Model
 ) -> tuple[dict[str, Any], str]:
-    """Return an editor's settings on a model, with those that were tuned, and where these come from.
-
-    Raises `UsageError` if they are of another editor.
-    """
+    """Return an editor's settings on a model, and where those that were tuned come from."""
     if tuned is None:
         return dict(args), ""
     return tuned.over(editor, args), tuned.source(args, model.digest)

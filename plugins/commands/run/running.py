@@ -97,10 +97,7 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
 
 
 def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) -> list[RunSpec]:
-    """Return the runs that the options of `RunSpec` ask for, those of one model and task in a row.
-
-    Raises `HarnessError` for a name that there is not, or a setting that nobody has.
-    """
+    """Return the runs that options ask for, those of one model and task in a row. Raises `HarnessError`."""
     editors, tasks, _ = (
         [plugins.find(kind, name) for name in given[option]]
         for kind, option in (("editor", "editor"), ("task", "task"), ("metric", "metrics"))
@@ -126,10 +123,7 @@ def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) ->
 def shared_settings(
     components: Sequence[Component], settings: Mapping[str, str]
 ) -> dict[Component, dict[str, str]]:
-    """Give each component the settings that it has fields for; one alone must know them all.
-
-    Raises `UsageError` for a setting that none of several has.
-    """
+    """Give each component the settings that it has fields for; one alone gets all. Raises `UsageError`."""
     if len(components) == 1:
         return {components[0]: dict(settings)}
     known = {c: fields.field_types(c.load()) for c in components}
