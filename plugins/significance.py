@@ -1,8 +1,7 @@
 """Tests of means and of shares, as papers print them, and their correction where there are many.
 
-Where a test says nothing there is None in the place of its numbers: with fewer than two values, and with
-values that do not vary, of which t is not defined. scipy.stats is imported when a test is made, since that
-takes long.
+A test of fewer than two values, or of values that do not vary, has None in the place of its numbers.
+scipy.stats is imported when a test is made, since that takes long.
 """
 
 from __future__ import annotations
@@ -35,42 +34,43 @@ class TTest:
     """Values behind it, those of both samples together if there are two."""
 
 
-def one_sample(values: Numbers, level: float = LEVEL) -> TTest:
+def one_sample(values: Numbers) -> TTest:
     """Test whether a mean is 0, by Student (1908); NaN is left out."""
     x = _present(values)
-    mean = float(x.mean()) if len(x) else None
-    return _tested(mean, _spread(x), 1 / max(len(x), 1), len(x) - 1, len(x), level)
+    n = len(x)
+    return _tested(float(x.mean()) if n else None, _spread(x), 1 / max(n, 1), n - 1, n)
 
 
-def of_sums(n: int, total: float, squares: float, level: float = LEVEL) -> TTest:
+def of_sums(n: int, total: float, squares: float) -> TTest:
     """Return what `one_sample` does of ``n`` values, from their sum and the sum of their squares.
 
     Meant for values of few digits, such as -1, 0 and 1, whose sums are exact.
     """
     spread = squares - total * total / max(n, 1)
     spread = spread if spread > ROUNDING * squares else 0.0
-    return _tested(total / n if n else None, spread, 1 / max(n, 1), n - 1, n, level)
+    return _tested(total / n if n else None, spread, 1 / max(n, 1), n - 1, n)
 
 
-def paired(before: Numbers, after: Numbers, level: float = LEVEL) -> TTest:
+def paired(before: Numbers, after: Numbers) -> TTest:
     """Test whether the mean of ``after - before`` is 0, over the pairs of which both are there.
 
     Raises `ValueError` if there are not as many before as after.
     """
-    return one_sample(_changes(before, after), level)
+    return one_sample(_changes(before, after))
 
 
-def two_sample(before: Numbers, after: Numbers, level: float = LEVEL) -> TTest:
+def two_sample(before: Numbers, after: Numbers) -> TTest:
     """Test whether two means are one, by Student's test for equal variances; NaN is left out.
 
     The mean is that after less that before. Papers print it for pairs too, for which `paired` is stronger.
     """
     one, two = _present(before), _present(after)
+    n = len(one) + len(two)
     if not len(one) or not len(two):
-        return TTest(None, None, None, None, None, len(one) + len(two))
+        return TTest(None, None, None, None, None, n)
     spread = _spread(one) + _spread(two) if min(len(one), len(two)) > 1 else 0.0
-    n, difference = len(one) + len(two), float(two.mean() - one.mean())
-    return _tested(difference, spread, 1 / len(one) + 1 / len(two), n - 2, n, level)
+    weight = 1 / len(one) + 1 / len(two)
+    return _tested(float(two.mean() - one.mean()), spread, weight, n - 2, n)
 
 
 def _changes(before: Numbers, after: Numbers) -> np.ndarray:
@@ -92,16 +92,14 @@ def _spread(x: np.ndarray) -> float:
     return float(deviations @ deviations)
 
 
-def _tested(
-    mean: float | None, spread: float, weight: float, freedom: int, n: int, level: float
-) -> TTest:
+def _tested(mean: float | None, spread: float, weight: float, freedom: int, n: int) -> TTest:
     """Test a mean whose variance is ``weight * spread / freedom``."""
     if mean is None or not spread:
         return TTest(mean, None, None, None, None, n)
     from scipy import stats
 
     error = math.sqrt(weight * spread / freedom)
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
     p = 2 * float(stats.t.sf(abs(mean) / error, freedom))
     return TTest(mean, mean - half, mean + half, mean / error, p, n)
 
@@ -150,13 +148,3 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
     found = stats.false_discovery_control([*tested.values()]) if tested else []
     adjusted = dict(zip(tested, map(float, found), strict=True))
     return [adjusted.get(i) for i in range(len(ps))]
-
-
-def effect_size(before: Numbers, after: Numbers) -> float | None:
-    """Return Cohen's d_z: the mean of ``after - before`` in standard deviations of these differences.
-
-    None where the differences do not vary. Raises `ValueError` as `paired` does.
-    """
-    x = _present(_changes(before, after))
-    spread = _spread(x)
-    return float(x.mean()) / math.sqrt(spread / (len(x) - 1)) if spread else None

@@ -459,9 +459,9 @@ def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
 
 
 def test_prepare_refuses_what_an_editor_has_no_use_for(tell):
-    failed(tell("prepare", "-e", "grace", "--data", "x"), 2, "grace learns from no data")
-    failed(tell("prepare", "-e", "rome", "--data", "x"), 2, "rome learns from no data")
-    failed(tell("prepare", "-e", "grace", "--import", "x"), 2, "grace has nothing to import")
+    failed(tell("prepare", "-e", "grace", "--data", "x"), 2, "grace has no use for --data")
+    failed(tell("prepare", "-e", "rome", "--data", "x"), 2, "rome has no use for --data")
+    failed(tell("prepare", "-e", "grace", "--import", "x"), 2, "grace has no use for --import")
     failed(tell("prepare", "-e", "memit", "--import", "x"), 2, "holds one layer", "import each")
 
 

@@ -16,8 +16,8 @@ from edit_harness.folder.manifest import as_json
 from edit_harness_plugins.commands.results.diff import (
     ABSENT,
     Change,
-    Difference,
     changes,
+    difference,
     grids,
     identities,
     short,
@@ -61,12 +61,12 @@ def test_the_same_run(tell, runs):
 def test_a_run_made_twice_is_the_same_but_for_seconds(folder, runs):
     again = made(folder, Push(), new=True)
     assert again.folder.path != runs[0].folder.path
-    assert Difference(runs[0], again).same
+    assert difference(runs[0], again).same
 
 
 def test_equal_fingerprints_and_another_row(runs):
     rows = [replace(r, status="nonfinite") if r.case == "1" else r for r in runs[0].everything]
-    found = Difference(runs[0], replace(runs[0], everything=rows))
+    found = difference(runs[0], replace(runs[0], everything=rows))
     assert not found.same
     assert not found.identity
     assert [(a.case, a.status, b.status) for a, b in found.cases] == [("1", "ok", "nonfinite")]
@@ -84,7 +84,7 @@ def answered(run, case, *logprobs):
 def test_larger_changes_stand_first(runs):
     one = answered(answered(runs[0], "3", -1.0, -2.0), "5", -1.0, -9.0)
     two = answered(answered(one, "3", -2.0, -1.0), "5", -1.0, -2.0)
-    found = Difference(one, two)
+    found = difference(one, two)
     assert [a.case for a, _ in found.cases] == ["3", "5"]
     (*_, grid) = grids(found)
     assert [(names[0], cells[0].text) for names, cells in grid.rows] == [("5", "7"), ("3", "1")]
@@ -92,12 +92,12 @@ def test_larger_changes_stand_first(runs):
 
 def test_what_stays_equal_is_not_listed(runs):
     one = answered(runs[0], "3", -1.0, -2.0)
-    assert Difference(one, replace(one)).cases == []
+    assert difference(one, replace(one)).cases == []
 
 
 def test_cases_of_another_content_are_not_compared(folder, runs):
     other = made(folder, Push(), task="counterfact")
-    found = Difference(runs[0], other)
+    found = difference(runs[0], other)
     assert found.shared == []
     assert found.apart == 10
     assert Change("task.name", "counterfactplus", "counterfact") in found.identity
@@ -111,14 +111,14 @@ def test_code_data_and_environment_are_told_apart(runs):
     (segment,) = manifest.segments
     older = as_json(with_entries(segment, environment={"torch": "1.0"}))
     other = with_entries(manifest, identity={"code": code, "seed": 7}, segments=[older])
-    found = Difference(runs[0], replace(runs[0], manifest=other))
+    found = difference(runs[0], replace(runs[0], manifest=other))
     assert {c.field for c in found.identity} == {f"code.{code[0][0]}", "seed"}
     assert [c.field for c in found.environment] == ["environment.torch"]
 
 
 def test_more_cases_are_no_other_run(folder, runs):
     fewer = made(folder, Push(), limit=4)
-    found = Difference(fewer, runs[0])
+    found = difference(fewer, runs[0])
     assert found.environment == [Change("cases", 4, 10)]
     assert (len(found.shared), found.apart) == (4, 6)
 
@@ -127,7 +127,7 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
     """Each is measured right after its edit and at the end, which is what is compared."""
     how = Regime("sequential", immediate=True)
     long, short = (made(folder, Push(), regime=how, count=count) for count in (10, 4))
-    found = Difference(short, long)
+    found = difference(short, long)
     assert len(short.everything) > 4
     assert (len(found.shared), found.apart) == (4, 6)
     assert {(one.state, two.state) for one, two in found.shared} == {(4, 10)}

@@ -377,7 +377,9 @@ def test_failures_are_exit_code_1(halves, tmp_path):
         write(replace(record, status="oom", attempt=2))
     shown, told = edit_harness("merge", first, halves[0][1], "-o", tmp_path)
     assert shown.exit_code == 1
-    assert f"failed 1 of 10 cases; they count as failures case {record.case}: oom" in told
+    assert (
+        f"failed 1 of 10 cases failed and count as failures: 1 oom case {record.case}: oom" in told
+    )
 
 
 def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):

@@ -370,7 +370,7 @@ def test_models_that_judged_are_named(evaluate):
     assert "2 texts by polly 2 (a, b)  a parrot" in said
     assert "more than one model judged" in said
     first = next(iter(console.summary([run, judged])))
-    assert first.columns[0].header.plain == "Judge"
+    assert [column.header.plain for column in first.columns[:2]] == ["Editor", "Judge"]
 
 
 def test_intervals_are_over_the_batches_that_have_a_value(evaluate):

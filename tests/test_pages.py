@@ -14,8 +14,8 @@ from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 import edit_harness as eh
 from edit_harness.run import report
 from edit_harness_plugins.commands.report import page
-from edit_harness_plugins.commands.report.cases import explored
 from edit_harness_plugins.commands.report.facts import statuses
+from edit_harness_plugins.commands.report.page import explored
 from edit_harness_plugins.commands.report.templates import (
     LONGEST,
     clipped,

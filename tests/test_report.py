@@ -13,8 +13,8 @@ from edit_harness.run.report import (
     single,
 )
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report.formats import rich
-from edit_harness_plugins.commands.report.tables import combined, listed
+from edit_harness_plugins.commands.report.formats import listed, rich
+from edit_harness_plugins.commands.report.layouts import combined
 
 PERCENT, NATS = Measure("x"), Measure("x", "lower", "nats")
 
@@ -82,8 +82,8 @@ def test_a_table_of_many_runs_fits_the_terminal(width):
     names = [f"M{i}" for i in range(11)]
     estimates = {f"post_{name}": Estimate(-1.0, 0, 1, 9) for name in names}
     rows = list(lines(dict.fromkeys(names, PERCENT), estimates, {}, {}))
-    runs = [(("rome[C=I]", "[red]"), rows), (("none", "1"), rows)]
-    parts = rich([combined(["Editor", "Seed"], runs)], width)
+    runs = [("rome[C=I]", "[red]"), ("none", "1")]
+    parts = rich([combined(["Editor", "Seed"], runs, [rows, rows])], width)
     text = "".join(render(part, width) for part in parts)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("-100.0") == 2 * len(names)

@@ -180,10 +180,8 @@ def test_before_and_after_over_other_cases_say_so(folder):
 
 def test_precisions_stand_apart(folder, runs):
     half = made(folder, "prompt", model=tiny_model(dtype=torch.bfloat16))
-    assert [[run.label for run in group] for group in layouts.together([*runs, half])] == [
-        ["push", "prompt"], ["prompt"],
-    ]  # fmt: skip
-    assert len(list(layouts.of_runs([*runs, half]))) == 2
+    titles = [grid.title for grid in layouts.of_runs([*runs, half])]
+    assert ["bfloat16" in title for title in titles] == [False, True]
 
 
 def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):

@@ -8,7 +8,7 @@ import pytest
 from builders import question, record
 from click.testing import CliRunner
 
-from edit_harness import Judge, Measure, Metric, Regime, Task, UsageError, hookimpl
+from edit_harness import Judge, Measure, Metric, Regime, Task, hookimpl
 from edit_harness.cli import main
 from edit_harness.errors import DataError, PluginError
 from edit_harness.registry.registry import Plugins
@@ -204,7 +204,7 @@ def test_a_task_that_cannot_be_counted(strangers):
         show_composition(strangers, "broken", {}, "pocket", False)
     with pytest.raises(DataError, match="where is it"):
         show_composition(strangers, "broken", {"oops": "DataError"}, "pocket", False)
-    with pytest.raises(UsageError, match="careful is of the kind judge"):
+    with pytest.raises(PluginError, match="there is no task 'careful'"):
         show_composition(strangers, "careful", {}, "pocket", False)
 
 
@@ -244,8 +244,7 @@ def test_a_model_without_a_sample_asks_for_the_authors_file(tell):
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
-        (("nkl", "--stats"), 2, "nkl is of the kind metric"),
-        (("symbolic", "--stats"), 2, "symbolic is of the kind judge"),
+        (("nkl", "--stats"), 3, "there is no task 'nkl'"),
         (("zsrre", "--stats"), 3, "did you mean zsre"),
         (("zsre", "--task-args", "data=x"), 2, "add --stats"),
         (("zsre", "--model", "pocket"), 2, "add --stats"),

@@ -11,8 +11,8 @@ from page_runs import STRINGS, altered, small, spoilt
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run import report
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.leaderboard.build import Entry, write
-from edit_harness_plugins.commands.report.boards import Entrant, boards
+from edit_harness_plugins.commands.leaderboard.site import Entry, write
+from edit_harness_plugins.commands.report.boards import Entrant, boards_of
 from edit_harness_plugins.commands.report.templates import visible
 
 SUBMISSION = {"contact": "ada@example.org", "licence": "CC-BY-4.0", "tuned_on": "none"}
@@ -76,17 +76,17 @@ def test_what_another_protocol_measured_stands_in_another_table(base, editors):
         editor(base, "batch", 1, 1, regime={"mode": "batch", "size": 2}),
         editor(base, "elsewhere", 1, 1, task={"data": "another"}),
     ]
-    found = boards([Entrant(run, "") for run in [*editors.values(), *others]])
+    found = boards_of([Entrant(run, "") for run in [*editors.values(), *others]])
     assert sorted(len(board.rows) for board in found) == [1, 1, 1, 1, 4]
 
 
 def test_the_best_number_is_marked_where_several_compete_and_were_checked(editors):
     badges = ("reproduced", "recomputed", "replayed 300/300", "replayed 300/300")
     by_badge = [Entrant(run, "", b) for run, b in zip(editors.values(), badges, strict=True)]
-    (board,) = boards(by_badge)
+    (board,) = boards_of(by_badge)
     best = {row.run.label: board.is_best(row, "ES") for row in board.rows}
     assert best == {"weak": False, "bold": False, "mild": True, "tied": True}
-    (alone,) = boards(by_badge[:1])
+    (alone,) = boards_of(by_badge[:1])
     assert not any(alone.is_best(alone.rows[0], name) for name in alone.rows[0].lines)
 
 
@@ -96,7 +96,7 @@ def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
         replace(r, noop=True, values={m: as_before(v) for m, v in r.values.items()})
         for r in quiet.everything
     ]
-    (board,) = boards([Entrant(run, "") for run in [*editors.values(), quiet]])
+    (board,) = boards_of([Entrant(run, "") for run in [*editors.values(), quiet]])
     assert board.rows[0].run is quiet
     assert not any(board.is_best(board.rows[0], name) for name in board.rows[0].lines)
 
@@ -162,7 +162,7 @@ def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, t
 def test_models_are_told_apart_by_their_weights(base):
     model = {"digest": "0" * 64}
     runs = [editor(base, "one", 0.5, 0.5), editor(base, "two", 0.9, 0.9, model=model)]
-    (board,) = boards([Entrant(run, "") for run in runs])
+    (board,) = boards_of([Entrant(run, "") for run in runs])
     assert len({row.model for row in board.rows}) == 1
     assert not any(board.is_best(row, name) for row in board.rows for name in row.lines)
 

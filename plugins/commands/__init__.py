@@ -1,7 +1,4 @@
-"""The bundled commands, by name: each is imported when it is called. And what else is built on the core.
-
-They come in as a stranger's do, but whatever the lists of plugins say: see `edit_harness.hookspecs.BUNDLED`.
-"""
+"""The bundled commands by name, imported when they are called, and what else is built on the core."""
 
 from __future__ import annotations
 
@@ -24,62 +21,39 @@ if TYPE_CHECKING:
 # fmt: off
 COMMANDS = {
     "Run": {
-        "run": ("run.measuring:run",
-            "Edit case by case, ask before and after; the same command again goes on."),
-        "try": ("run.measuring:try_",
-            "Edit one fact, or take a saved edit, and see the model before and after."),
-        "edit": ("run.measuring:edit",
-            "Write all facts of a file into a model at once, and keep the result."),
-        "prepare": ("run.measuring:prepare",
-            "Compute or fetch beforehand what run needs: second moments, data."),
+        "run": ("run.measuring:run", "Edit case by case, ask before and after; the same again goes on."),
+        "try": ("run.measuring:try_", "Edit one fact, and see the model before and after."),
+        "edit": ("run.measuring:edit", "Write all facts of a file into a model, and keep the result."),
+        "prepare": ("run.measuring:prepare", "Compute or fetch what run needs: second moments, data."),
     },
     "Look": {
-        "ls": ("catalog.list:ls",
-            "List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."),
-        "show": ("catalog.show:show",
-            "Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."),
-        "case": ("results.case:case",
-            "Show one case of a run: what was written, asked and answered."),
-        "score": ("results.score:score",
-            "Compute the numbers of run folders again, without a model; fill in verdicts."),
-        "compare": ("results.compare:compare",
-            "Test whether two runs differ, case by case, in what both measured."),
-        "diff": ("results.diff:diff",
-            "Say why two runs are different ones: settings, code, data, and which cases came out otherwise."),
-        "report": ("report.report:report",
-            "Write the numbers of runs down: as a table, for a paper, or as a page to explore."),
-        "repair": ("results.repair:repair",
-            "Move damaged lines of a run folder aside, so that the command that made it goes on."),
+        "ls": ("catalog.list:ls", "List editors, tasks, metrics, models, and what is there else."),
+        "show": ("catalog.show:show", "Show the card of whatever `ls` lists."),
+        "case": ("results.case:case", "Show one case of a run: what was written, asked and answered."),
+        "score": ("results.score:score", "Compute the numbers of runs again, and fill in verdicts."),
+        "compare": ("results.compare:compare", "Test whether two runs differ, case by case."),
+        "diff": ("results.diff:diff", "Say why two runs are different ones, and in which cases."),
+        "report": ("report.report:report", "Write numbers down: as a table, for a paper, or as a page."),
+        "repair": ("results.repair:repair", "Move damaged lines of a run folder aside, so that it goes on."),
     },
     "Study": {
-        "sweep": ("studies.studies:sweep",
-            "Try an editor's fields on a grid, on a task's last cases, and map what comes of it."),
-        "trace": ("studies.studies:trace",
-            "Find which hidden states carry a fact: causal tracing, layer by layer, token by token."),
-        "reproduce": ("studies.studies:reproduce",
-            "Run a paper's table again, and say which cells come out as printed."),
+        "sweep": ("studies.studies:sweep", "Try an editor's fields on a grid, and map what comes of it."),
+        "trace": ("studies.studies:trace", "Find which hidden states carry a fact: causal tracing."),
+        "reproduce": ("studies.studies:reproduce", "Run a paper's table again, and compare it cell by cell."),
     },
     "Publish": {
-        "leaderboard": ("leaderboard:leaderboard",
-            "Baselines that bundles are checked against, and the page that shows them."),
-        "submit": ("leaderboard:submit_command",
-            "Make the bundle of a finished run that a leaderboard takes."),
-        "verify": ("leaderboard:verify_command",
-            "Check bundles; exit code 6 if one is rejected."),
+        "leaderboard": ("leaderboard:leaderboard", "Baselines of models, and the page that shows bundles."),
+        "submit": ("leaderboard:submit_command", "Make the bundle of a finished run that a leaderboard takes."),
+        "verify": ("leaderboard:verify_command", "Check bundles; exit code 6 if one is rejected."),
     },
     "Extend": {
-        "plugins": ("catalog.plugins:plugins",
-            "Show what is installed, from where, how long it takes to load, and what is broken."),
-        "new": ("authoring.new:new",
-            "Write a package of an editor, a task, a metric, a judge or a command of one's own."),
-        "check": ("authoring.check:check",
-            "Try a package of plugins: its conformance suites, and a small run with it."),
-        "build-data": ("authoring.build_data:build_data",
-            "Make a benchmark's records from facts of one's own: see ls builders."),
+        "plugins": ("catalog.plugins:plugins", "Show what is installed, from where, and what is broken."),
+        "new": ("authoring.new:new", "Write a package of a plugin of one's own."),
+        "check": ("authoring.check:check", "Try a package: its conformance suites, and a small run."),
+        "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),
     },
     "Many machines": {
-        "merge": ("distributed.merge:command",
-            "Join the shards of one run to the run that one process would have made."),
+        "merge": ("distributed.merge:command", "Join the shards of one run to the run that it would have been."),
     },
 }
 # fmt: on

@@ -1,7 +1,4 @@
-"""Bundled reproduction packs, by name: tables of papers, and the project's own figures.
-
-What each says is in the JSON file of its name; what is in such a file stands in `edit_harness_plugins.commands.studies.reproduce.packs`.
-"""
+"""Bundled reproduction packs, by name: each is the JSON file of its name."""
 
 from pathlib import Path
 
@@ -24,19 +21,10 @@ PACKS = {
 """What each is."""
 
 
-def _of_file(name: str) -> type[Pack]:
-    """Return the pack of a file beside this module."""
-
-    class Bundled(Pack):
-        """A table that was printed, the runs that make it again, and what cannot be matched."""
-
-        file = Path(__file__).with_name(f"{name}.json")
-
-    return Bundled
-
-
 @hookimpl
 def edit_harness_register_packs(register: Register) -> None:
     """Name the packs."""
     for name, summary in PACKS.items():
-        register(name, _of_file(name), summary)
+        file = Path(__file__).with_name(f"{name}.json")
+        told = "A table that was printed, the runs that make it again, and what cannot be matched."
+        register(name, type(name, (Pack,), {"__doc__": told, "file": file}), summary)

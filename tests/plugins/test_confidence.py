@@ -14,7 +14,7 @@ from seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.run import report
-from edit_harness_plugins.commands.report.tables import listed
+from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.metrics.people.confidence import Confidence
 
 METRIC = Confidence()

@@ -14,7 +14,7 @@ from seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, t
 
 from edit_harness import Scores
 from edit_harness.run import report
-from edit_harness_plugins.commands.report.tables import listed
+from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
 METRIC = CrossProperty()

@@ -12,7 +12,7 @@ from seesaw_cases import CLOSE, case, cells, compared, description, person, same
 
 from edit_harness import Generate, Key, Probe, Text, Verdict
 from edit_harness.run import report
-from edit_harness_plugins.commands.report.tables import listed
+from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.people.flaws import FLAWS, Flaws
 from edit_harness_plugins.metrics.verdicts.judging import Judging

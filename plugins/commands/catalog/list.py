@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,12 @@ def ls(
         out.out(json.dumps(found, indent=1))
         return
     for kind, listed in found.items():
-        out.print(table(kind, listed))
-        out.print()
+        made = Table(title=kind, title_justify="left", box=None, pad_edge=False, show_header=False)
+        for key in listed[0] if listed else ():
+            made.add_column(key, overflow="fold")
+        for row in listed:
+            made.add_row(*map(str, row.values()))
+        out.print(made, "", sep="\n")
     for failure in plugins.failures:
         Terminal(stderr=True).print(f"broken   {failure}")
 
@@ -57,7 +61,7 @@ def rows(plugins: Plugins, kind: str, results: Path) -> Sequence[Row]:
     return [{"name": c.name, "package": c.origin, "what": c.summary} for c in found]
 
 
-def runs(results: Path) -> Iterable[Row]:
+def runs(results: Path) -> Iterator[Row]:
     """Yield the run folders, and how many of their cases are done."""
     # Here, since it brings numpy along.
     from edit_harness.folder.folder import RunFolder, check_regular
@@ -76,13 +80,3 @@ def runs(results: Path) -> Iterable[Row]:
         # Each case may be asked in several states of the model.
         done = min(planned, there * planned // max(manifest.visits, 1))
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
-
-
-def table(title: str, rows: Sequence[Row]) -> Table:
-    """Return rows as they are printed."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
-    for key in rows[0] if rows else ():
-        table.add_column(key, overflow="fold")
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    return table

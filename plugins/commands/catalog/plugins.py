@@ -33,7 +33,6 @@ loaded.take(selection.found()[{number}])
 print("\\n" + json.dumps([failure.reason for failure in loaded.failures]), flush=True)
 os._exit(0)
 """
-Row = Mapping[str, Any]
 
 out = Terminal()
 
@@ -90,15 +89,15 @@ def rows(plugins: Plugins) -> Iterator[dict[str, Any]]:
     """Yield what there is to say of each package."""
     for package, went in plugins.packages.items():
         reasons = [f.reason for f in plugins.failures if f.package is package]
-        provided: dict[str, list[str]] = {}
-        for kind in plugins.kinds:
-            names = [c.name for c in plugins.of_kind(kind) if c.package is package]
-            provided |= {f"{kind}s": names} if names else {}
+        named = {
+            f"{kind}s": [c.name for c in plugins.of_kind(kind) if c.package is package]
+            for kind in plugins.kinds
+        }
         yield {
             **identified(package),
             "state": "broken" if reasons else "loaded",
             "seconds": round(went.seconds, 3),
-            "provides": provided,
+            "provides": {kinds: names for kinds, names in named.items() if names},
             "notes": [*reasons, *went.notes],
         }
     for package, reason in plugins.left_out.items():
@@ -121,28 +120,23 @@ def identified(package: Package) -> dict[str, Any]:
     return known
 
 
-def print_package(row: Row) -> None:
+def print_package(row: Mapping[str, Any]) -> None:
     """Print what there is to say of a package: a heading and a few lines."""
     heading = plain(f"{row['name']} {row['version']}".strip(), "bold")
+    told = {"from": row["from"]}
     if row["state"] != "loaded":
         heading.append(f"  {row['state'].upper()}", style="red")
-    grid = Table.grid(padding=(0, 2))
-    for label, said in _lines(row):
-        grid.add_row("", plain(label, "cyan"), said)
-    out.print(heading, grid, "", sep="\n")
-
-
-def _lines(row: Row) -> Iterator[tuple[str, str]]:
-    yield "from", row["from"]
     if "requires" in row:
         holds = "which holds" if row["holds"] else "which does not hold"
         here = metadata.version(DISTRIBUTION)
-        yield "requires", f"{row['requires']}, {holds}: {here} is installed"
+        told["requires"] = f"{row['requires']}, {holds}: {here} is installed"
     if "seconds" in row:
-        yield "loaded in", f"{row['seconds']:.3f} s"
+        told["loaded in"] = f"{row['seconds']:.3f} s"
     if "alone" in row:
-        yield "alone", row["alone"]
-    for kind, names in row.get("provides", {}).items():
-        yield kind, ", ".join(names)
-    for note in row["notes"]:
-        yield "because" if row["state"] == "left out" else "note", note
+        told["alone"] = row["alone"]
+    told |= {kind: ", ".join(names) for kind, names in row.get("provides", {}).items()}
+    why = "because" if row["state"] == "left out" else "note"
+    grid = Table.grid(padding=(0, 2))
+    for label, said in (*told.items(), *((why, note) for note in row["notes"])):
+        grid.add_row("", plain(label, "cyan"), said)
+    out.print(heading, grid, "", sep="\n")

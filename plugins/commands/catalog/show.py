@@ -1,7 +1,4 @@
-"""The command ``show``: what is to be known of a component, or of what a task's data are made of.
-
-Everything comes from what a component says of itself; no model is loaded.
-"""
+"""The command ``show``: what a component says of itself, and what a task's data are made of."""
 
 from __future__ import annotations
 
@@ -26,12 +23,9 @@ from edit_harness_plugins.composition import of_cases
 
 Content = dict[str, Any]
 EXAMPLES = {
-    "editor": "edit-harness --editor {name}",
-    "task": "edit-harness --task {name}",
+    **{kind: f"edit-harness --{kind} {{name}}" for kind in ("editor", "task", "control", "model")},
     "metric": "edit-harness --task TASK --metrics {name}",
-    "control": "edit-harness --control {name}",
     "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
-    "model": "edit-harness --model {name}",
     "pack": "edit-harness reproduce {name}",
     "command": "edit-harness {name} --help",
 }
@@ -57,12 +51,12 @@ def show(
         return
     if of["task_args"] or model:
         raise UsageError("--task-args and --model say which data are counted", "add --stats")
-    cards = [(component, card(plugins, component)) for component in found(plugins, name)]
+    components = found(plugins, name)
+    cards = [card(plugins, component) for component in components]
     if as_json:
-        contents = [content for _, content in cards]
-        out.out(json.dumps(contents if len(contents) > 1 else contents[0], indent=1, default=str))
+        out.out(json.dumps(cards if len(cards) > 1 else cards[0], indent=1, default=str))
         return
-    for component, content in cards:
+    for component, content in zip(components, cards, strict=True):
         out.print(plain(f"{component.kind} {component.name}", "bold"))
         for label, said in content.items():
             print_entry(label, said)
@@ -97,17 +91,14 @@ def card(plugins: Plugins, component: Component) -> Content:
                 content |= factory.card()
             # The fields of an adaptor are an edit's contents, not settings.
             fields = {} if kind == "adaptor" else defaults(factory)
-        content["fields"] = {key: _default(value) for key, value in fields.items()}
+        words = {MISSING: "(has to be given)", None: "(from the preset)"}
+        content["fields"] = {
+            key: next((text for special, text in words.items() if value is special), value)
+            for key, value in fields.items()
+        }
         check_recordable(component, content["fields"])
     content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
-
-
-def _default(value: Any) -> Any:
-    """Return a field's default, or in words where its value is from."""
-    if value is MISSING:
-        return "(has to be given)"
-    return "(from the preset)" if value is None else value
 
 
 def of_kind(plugins: Plugins, factory: Any) -> Content:
@@ -127,11 +118,9 @@ def of_kind(plugins: Plugins, factory: Any) -> Content:
             "judge": factory.judge,
             "metrics": {name: summaries.get(name, "not installed") for name in factory.metrics},
         }
-    if issubclass(factory, Judge):
-        return {"version": factory.version, "kinds": dict(factory.kinds)}
-    if issubclass(factory, Control):
-        return {"version": factory.version, "takes": factory.takes, "note": factory.note}
-    return {}
+    known = {Judge: ("version", "kinds"), Control: ("version", "takes", "note")}
+    names = next((names for kind, names in known.items() if issubclass(factory, kind)), ())
+    return {name: getattr(factory, name) for name in names}
 
 
 def facts(measure: Measure) -> Content:
@@ -154,14 +143,13 @@ def print_entry(label: str, content: Any) -> None:
         grid.add_row("", plain(label, "cyan"), str(content))
         out.print(grid)
         return
-    out.print(plain(f"  {label}", "cyan"))
     for key, value in content.items():
         if label == "measures":
             value = _measure(value)
         elif isinstance(value, Mapping):
             value = "  ".join(f"{k}={v}" for k, v in value.items())
         grid.add_row("  ", key, str(value) if value != "" else "''")
-    out.print(grid)
+    out.print(plain(f"  {label}", "cyan"), grid, sep="\n")
 
 
 def _measure(facts: Mapping[str, Any]) -> str:
@@ -173,29 +161,18 @@ def _measure(facts: Mapping[str, Any]) -> str:
     low, high = ("any" if limit is None else f"{factor * limit:g}" for limit in facts["range"])
     limits = f"{low} to {high} {facts['unit']}".rstrip()
     lines = [facts["formula"], f"{limits}; {facts['better'] or 'neither direction'} is better"]
-    if facts["probes"]:
-        lines.append(f"probes: {', '.join(facts['probes'])}")
-    if facts["source"]:
-        lines.append(f"source: {facts['source']}")
+    lines += [f"probes: {', '.join(facts['probes'])}"] if facts["probes"] else []
+    lines += [f"source: {facts['source']}"] if facts["source"] else []
     return "\n".join(lines)
 
 
 def show_composition(
     plugins: Plugins, name: str, settings: Mapping[str, str], model: str, as_json: bool
 ) -> None:
-    """Print what the data of a task are made of, as they are put to a model.
-
-    Raises `UsageError` for the name of something else, and `DataError` for data that are not right.
-    """
+    """Print what the data of a task are made of, as they are put to a model. Raises `HarnessError`."""
     # Here, since it brings numpy along.
-    from ..report.tables import listed
+    from ..report.formats import listed
 
-    kinds = [component.kind for component in found(plugins, name)]
-    if "task" not in kinds:
-        raise UsageError(
-            f"{name} is of the kind {kinds[0]}, and only the data of a task have statistics",
-            "see: edit-harness ls tasks",
-        )
     task: Task = make_task(plugins, name, settings, source_of(plugins, model), seed=0).value
     with blamed(f"{named('task', name, task)} failed to count its data", task):
         tables = task.composition() or of_cases(task.cases())
@@ -206,5 +183,4 @@ def show_composition(
     for note in getattr(task, "notes", ()):
         print_entry("note", note)
     for title, rows in tables.items():
-        out.print()
-        out.print(listed(title, rows))
+        out.print("", listed(title, rows), sep="\n")

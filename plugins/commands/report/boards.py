@@ -1,8 +1,4 @@
-"""Tables of several runs on pages: a row for each, a column for each measure, and what is best.
-
-What another protocol measured does not come into one table: other cases, another precision, another
-way of sharing the model, another judge.
-"""
+"""Tables of several runs on pages: those of one protocol in one table, and what is best there."""
 
 from __future__ import annotations
 
@@ -57,14 +53,14 @@ class Entrant:
     href: str
     """Where its own page is; a fragment on the same page."""
     badge: str = ""
+    """How its numbers were checked; empty on no leaderboard."""
     rival: str = ""
     """What is said beside its name if another run claims to be the same, and is not."""
 
     @property
     def rank(self) -> int:
-        """The badge's place in `BADGES`; the lowest if it is none of them."""
-        word = self.badge.partition(" ")[0]
-        return BADGES.index(word) if word in BADGES else 0
+        """The badge's place in `BADGES`."""
+        return BADGES.index(self.badge.partition(" ")[0]) if self.badge else 0
 
     @property
     def trusted(self) -> bool:
@@ -108,43 +104,38 @@ class Board:
     protocol: Protocol
     columns: Mapping[str, Measure]
     rows: Sequence[Entrant]
-    best: Mapping[tuple[str, str], str]
-    """The best number, as it is shown, by weights and measure, where several runs compete."""
 
     def is_best(self, row: Entrant, name: str) -> bool:
-        """Tell whether a row's number of a measure is the best of its model."""
-        line = row.lines[name]
-        return row.competes and self.best.get((row.weights, name)) == show(line.after, line)
+        """Tell whether a row's number of a measure is shown as the best of several of its model."""
+        rivals = [
+            r for r in self.rows if r.competes and name in r.lines and r.weights == row.weights
+        ]
+        better = self.columns[name].better
+        if row not in rivals or len(rivals) == 1 or not better:
+            return False
+        pick = max if better == "higher" else min
+        best = pick(rivals, key=lambda rival: rival.run.estimates[f"post_{name}"].value)
+        one, other = row.lines[name], best.lines[name]
+        return show(one.after, one) == show(other.after, other)
 
 
-def boards(entrants: Sequence[Entrant]) -> list[Board]:
+def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    groups = grouped(entrants, lambda entrant: Protocol.of(entrant.run))
-    found = [_board(Protocol.of(own[0].run), sorted(own, key=_place)) for own in groups]
-    return sorted(found, key=_order)
-
-
-def _order(board: Board) -> tuple[str, str, bool, tuple[str, ...]]:
-    protocol = board.protocol
-    return protocol.task, protocol.version, protocol.regime != "single", astuple(protocol)
+    groups = {
+        Protocol.of(own[0].run): own for own in grouped(entrants, lambda e: Protocol.of(e.run))
+    }
+    found = []
+    for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
+        rows = sorted(groups[of], key=_place)
+        columns = {name: line.measure for row in rows for name, line in row.lines.items()}
+        found.append(Board(of, columns, rows))
+    return found
 
 
 def _place(row: Entrant) -> tuple[str, str, bool, str, str]:
     """Return what rows are sorted by at first: model, the unedited one first, editor."""
     run = row.run
     return row.model, row.weights, not unedited(run), run.label, run.manifest.fingerprint
-
-
-def _board(protocol: Protocol, rows: Sequence[Entrant]) -> Board:
-    columns = {name: line.measure for row in rows for name, line in row.lines.items()}
-    rivals: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for row in rows:
-        for name, line in row.lines.items() if row.competes else ():
-            if line.after and columns[name].better:
-                value = line.after.value * (1 if columns[name].better == "higher" else -1)
-                rivals.setdefault((row.weights, name), []).append((value, show(line.after, line)))
-    best = {key: max(several)[1] for key, several in rivals.items() if len(several) > 1}
-    return Board(protocol, columns, rows, best)
 
 
 def model_of(run: Results) -> str:

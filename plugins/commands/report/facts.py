@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run.estimates import LEVEL
@@ -71,9 +70,7 @@ def provenance(run: Results) -> Iterator[tuple[str, list[str]]]:
     judge = run.judge.version if run.judge else ""
     versions = {"editor": identity.editor.version, "model": manifest.model.revision, "judge": judge}
     yield "Versions", _pairs(versions)
-    digests = {"data": identity.task.data, "weights": identity.model.digest}
-    yield "Digests", _pairs({**digests, **identity.editor.provenance})
-    yield "Cases", [f"{len(run.planned):,} planned, {len(run.records):,} measured"]
+    yield "Digests", _pairs({"data": identity.task.data, **identity.editor.provenance})
     for part in manifest.distributions:
         digest = str(part.get("digest", ""))[:DIGEST]
         yield "Code", [f"{part['name']} {part['version']}, sha256 {digest}"]
@@ -96,23 +93,19 @@ def labels(
     """
     told = [facts(run) for run in runs]
     for run, own in zip(runs, told, strict=True):
-        own["Fields"] = _differing(run, [other for other in runs if other.label == run.label])
+        fields = [
+            other.manifest.identity.editor.fields for other in runs if other.label == run.label
+        ]
+        kept = run.manifest.identity.editor.fields.items()
+        own["Fields"] = _settings({k: v for k, v in kept if any(f.get(k) != v for f in fields)})
     heads = list(always)
     for head in TELLING:
-        found: dict[tuple[str, ...], set[str]] = {}
-        for own in told:
-            found.setdefault(tuple(own[each] for each in heads), set()).add(own[head])
-        if head not in heads and any(len(values) > 1 for values in found.values()):
+        alike = grouped(told, lambda own: tuple(own[each] for each in heads))
+        if head not in heads and any(len({own[head] for own in some}) > 1 for some in alike):
             heads.append(head)
-    if len({tuple(own[head] for head in heads) for own in told}) < len(told):
+    if len(grouped(told, lambda own: tuple(own[head] for head in heads))) < len(told):
         heads.append("Run")
     return heads, [[own[head] for head in heads] for own in told]
-
-
-def _differing(run: Results, others: Sequence[Results]) -> str:
-    fields = [other.manifest.identity.editor.fields for other in others]
-    own = run.manifest.identity.editor.fields
-    return _settings({k: v for k, v in own.items() if any(f.get(k) != v for f in fields)})
 
 
 def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
@@ -131,34 +124,26 @@ def sound(run: Results) -> bool:
 def caption(runs: Sequence[Results], *, data: bool = False) -> str:
     """Say what all numbers of a table are of, where that is the same for all; with their data, if asked."""
     told = [facts(run) for run in runs]
-    tasks = [f"{t['Task']} {t['Version']}" + (f" (data {t['Data']})" * data) for t in told]
-    models = [f"{own['Model']} ({own['Weights']})" for own in told]
-    shards = [f"shard {run.shard}" if run.shard else "whole run" for run in runs]
-    kinds = {run.estimated_by.intervals_are for run in runs} - {"student"}
-    parts = [
-        f"task {_common(tasks)}",
-        f"model {_common(models)}",
-        _common([own["Precision"] for own in told]),
-        _common([own["Mode"] for own in told]),
-        *([_common(shards)] if any(run.shard for run in runs) else []),
-        " ".join([f"{LEVEL:.0%}", *kinds, "intervals"]),
+    forms = [
+        ("task ", "{Task} {Version}" + " (data {Data})" * data),
+        ("model ", "{Model} ({Weights})"),
+        ("", "{Precision}"),
+        ("", "{Mode}"),
+        *([("shard ", "{Shard}")] if any(run.shard for run in runs) else []),
     ]
-    return ", ".join(parts)
-
-
-def _common(texts: Sequence[str]) -> str:
-    return " and ".join(dict.fromkeys(texts))
+    common = [
+        label + " and ".join(dict.fromkeys(form.format(**own) for own in told))
+        for label, form in forms
+    ]
+    kinds = {run.estimated_by.intervals_are for run in runs} - {"student"}
+    return ", ".join([*common, " ".join([f"{LEVEL:.0%}", *kinds, "intervals"])])
 
 
 def caveats(run: Results) -> list[str]:
     """Return what qualifies a run's numbers, a line each."""
-    preview = [str(run.manifest.preview)] if run.manifest.preview else []
-    return [
-        *filter(None, [failed(run), run.manifest.model.note]),
-        *preview,
-        *run.manifest.task.notes,
-        *(text for _, text in remarks.remarks(run)),
-    ]
+    own = [failed(run), run.manifest.model.note, str(run.manifest.preview or "")]
+    rest = [*run.manifest.task.notes, *(text for _, text in remarks.remarks(run))]
+    return [*filter(None, own), *rest]
 
 
 def shared_caveats(runs: Sequence[Results]) -> list[str]:
@@ -176,9 +161,7 @@ def shared_caveats(runs: Sequence[Results]) -> list[str]:
 def failed(run: Results) -> str:
     """Say how many cases have no valid answer, by status; empty if all have one."""
     found = Counter(run.failures.statuses)
-    invalid = found.pop(INVALID, 0)
-    count = len(run.records)
-    parts = []
+    invalid, count, parts = found.pop(INVALID, 0), len(run.records), []
     if found:
         fate = "count as failures" if found.total() < count else "nothing was measured after"
         by_status = ", ".join(f"{n} {status}" for status, n in sorted(found.items()))
@@ -188,8 +171,7 @@ def failed(run: Results) -> str:
     return "; ".join(parts)
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """How many cases ended in one way, and what became of them in the score."""
 
     name: str
@@ -201,7 +183,5 @@ def statuses(run: Results) -> list[Status]:
     """Return how the cases ended, ``ok`` first."""
     counts = Counter(run.records.statuses)
     fates = {OK: "measured", INVALID: "counted nowhere"}
-    return [
-        Status(name, n, fates.get(name, "counted as failures"))
-        for name, n in sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
-    ]
+    order = sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
+    return [Status(name, n, fates.get(name, "counted as failures")) for name, n in order]

@@ -1,35 +1,31 @@
-"""The papers' figures, drawn from runs: as SVG for print and as PNG, the same bytes every time.
-
-Their numbers are those of the tables (`typesetting`). The colour-blind tell the colours apart, and
-hatches do on paper. Needs matplotlib, the extra ``figures``.
-"""
+"""The papers' figures, with the numbers of `typesetting`: SVG and PNG, the same bytes every time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.errors import ResourceError, UsageError
-from edit_harness.interfaces import Measure
+from edit_harness.errors import UsageError
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Results
-from edit_harness.stats import Estimate
 
+from . import written
+from .facts import grouped
 from .layouts import directed
-from .papers import COUNTERFACT, KINDS, PRINTED, Printed, named
+from .papers import COUNTERFACT, PRINTED
 from .subsets import Subsets
-from .typesetting import Filled, Number, Row, filled
+from .typesetting import Filled, Row, filled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#999999")
-"""Of Okabe and Ito: people with any colour blindness tell them apart."""
-HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "||||", "oooo", "----")
+COLOURS = ("#0072B2", "#E69F00")
+"""Of Okabe and Ito: people with any colour blindness tell them apart; hatches do on paper."""
+HATCHES = ("", "////")
 STYLE: Any = {
     "svg.hashsalt": "edit-harness",
     "text.parse_math": False,
@@ -39,23 +35,16 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.5,
 }
-BARS: Mapping[str, Any] = {
-    "edgecolor": "black",
-    "linewidth": 0.5,
-    "error_kw": {"elinewidth": 0.8, "capsize": 2},
-}
 WIDTH = 0.8
 """What the bars of one place take of the room between two places."""
 DOTS = 150
 """Dots of the PNG in an inch."""
-NOTE = f"{LEVEL:.0%} intervals"
-INSTALL = "pip install 'edit-harness[figures]'"
 
 
 def check() -> None:
     """Raise `UsageError` if nothing can be drawn."""
     if find_spec("matplotlib") is None:
-        raise UsageError("figures need matplotlib", INSTALL)
+        raise UsageError("figures need matplotlib", "pip install 'edit-harness[figures]'")
 
 
 def draw(runs: Sequence[Results], folder: Path) -> tuple[list[Path], list[str]]:
@@ -67,136 +56,64 @@ def draw(runs: Sequence[Results], folder: Path) -> tuple[list[Path], list[str]]:
     import matplotlib
 
     every = [Subsets(run) for run in runs]
+    tables = [table for table in PRINTED if table.tasks == COUNTERFACT]
+    found = [each for table in tables for each in filled(table, every)]
     paths: list[Path] = []
-    missing: list[str] = []
-    with matplotlib.rc_context(STYLE):
-        for name, figures, wanting in _figures(every):
-            before = len(paths)
-            for i, figure in enumerate(figures):
-                paths += _saved(figure, folder, f"{name}-{i + 1}" if i else name)
-            if len(paths) == before:
-                missing.append(f"figure {name}: {wanting}")
-    return paths, missing
+    with matplotlib.rc_context(STYLE), written(folder, "name another place: --figures DIR"):
+        for i, figure in enumerate(_beside(found)):
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+                paths.append(
+                    folder / (f"counterfact-{i + 1}.{suffix}" if i else f"counterfact.{suffix}")
+                )
+                figure.savefig(paths[-1], dpi=DOTS, metadata=metadata)
+    wanting = f"figure counterfact: no run of {' or '.join(COUNTERFACT)}"
+    return paths, [] if paths else [wanting]
 
 
-def _figures(every: Sequence[Subsets]) -> Iterator[tuple[str, Iterator[Figure], str]]:
-    """Yield each figure's name, its pictures, one for each model, and what it needs."""
-    beside = [table for table in PRINTED if table.tasks == COUNTERFACT]
-    yield "counterfact", _beside(beside, every), f"no run of {' or '.join(COUNTERFACT)}"
-    for kind in KINDS:
-        tables = [table for table in PRINTED if table.groups == (kind,)]
-        yield f"seesaw-{kind}", _groups(tables, every), f"no run has D by {kind}"
-
-
-def _saved(figure: Figure, folder: Path, stem: str) -> Iterator[Path]:
-    """Write a picture in both formats, and yield the files."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            path = folder / f"{stem}.{suffix}"
-            figure.savefig(path, dpi=DOTS, metadata=metadata)
-            yield path
-    except OSError as error:
-        raise ResourceError(
-            f"{folder} cannot be written: {error.strerror}", "name another place: --figures DIR"
-        ) from None
-
-
-def _new(
-    rows: int, columns: int, width: float, height: float, title: str
-) -> tuple[Figure, list[Axes]]:
+def _beside(tables: Sequence[Filled]) -> Iterator[Figure]:
+    """Yield for each precision, regime, data and model CounterFact's measures beside CounterFact+'s."""
     from matplotlib.figure import Figure as New
 
-    figure = New(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, fontsize=10)
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
-
-
-def _legend(figure: Figure, ax: Axes) -> Figure:
-    """Put one legend for all panels below them."""
-    handles, labels = ax.get_legend_handles_labels()
-    columns = min(len(labels), 6)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
-    return figure
-
-
-def _models(found: Sequence[Filled]) -> list[str]:
-    return list(dict.fromkeys(row.names[0] for each in found for row in each.rows))
-
-
-def _of_model(rows: Sequence[Row], model: str) -> list[Row]:
-    """Return a model's rows; none if they have no number."""
-    own = [row for row in rows if row.names[0] == model]
-    return own if any(any(row.numbers) for row in own) else []
-
-
-def _beside(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Figure]:
-    """Yield for each model, precision, regime and data CounterFact's measures beside CounterFact+'s."""
-    kinds: dict[str, list[Filled]] = {}
-    for each in (each for table in tables for each in filled(table, every)):
-        kinds.setdefault(each.kind, []).append(each)
-    for kind, found in kinds.items():
-        for model in _models(found):
-            panels = [(each, rows) for each in found if (rows := _of_model(each.rows, model))]
-            title = f"{model}: CounterFact beside CounterFact+ ({NOTE})\n{kind}"
+    for found in grouped(tables, lambda each: each.kind):
+        for model in dict.fromkeys(row.names[0] for each in found for row in each.rows):
+            of_model = [(each, [r for r in each.rows if r.names[0] == model]) for each in found]
+            panels = [(each, rows) for each, rows in of_model if any(any(r.numbers) for r in rows)]
             width = max(2.2, 0.6 * max(len(rows) for _, rows in panels) + 1.2)
-            figure, axes = _new(1, len(panels), width * len(panels), 3.6, title)
+            figure = New(figsize=(width * len(panels), 3.6), layout="constrained")
+            title = (
+                f"{model}: CounterFact beside CounterFact+ ({LEVEL:.0%} intervals)\n{found[0].kind}"
+            )
+            figure.suptitle(title, fontsize=10)
+            axes = list(figure.subplots(1, len(panels), squeeze=False).flat)
             for ax, (each, rows) in zip(axes, panels, strict=True):
-                series = {c.head: [r.numbers[i] for r in rows] for i, c in enumerate(each.columns)}
-                _bars(ax, [" ".join(row.names[1:]) for row in rows], series, each)
-            yield _legend(figure, axes[0])
+                _bars(ax, each, rows)
+            handles, labels = axes[0].get_legend_handles_labels()
+            figure.legend(
+                handles, labels, loc="outside lower center", ncols=len(labels), frameon=False
+            )
+            yield figure
 
 
-def _groups(tables: Sequence[Printed], every: Sequence[Subsets]) -> Iterator[Figure]:
-    """Yield for each model the change of D by group of people, a panel for each edited property."""
-    for found in (each for table in tables for each in filled(table, every)):
-        for model in _models([found]):
-            blocks = [(v, own) for v, rows in found.blocks if (own := _of_model(rows, model))]
-            title = f"{model}: {found.table.shows}\n({NOTE}; a bar without one is of one case)"
-            width = max(4.5, 0.32 * len(found.columns) * len(blocks[0][1]) + 1.5)
-            figure, axes = _new(len(blocks), 1, width, 1.7 * len(blocks) + 0.8, title)
-            for ax, (value, rows) in zip(axes, blocks, strict=True):
-                series = {" ".join(row.names[1:]): row.numbers for row in rows}
-                _bars(ax, [column.head for column in found.columns], series, found)
-                ax.set_title(f"{named(value)} edited", loc="left", fontsize=9)
-                ax.set_ylabel("D_d ↑")
-                if ax is not axes[-1]:
-                    ax.set_xticklabels([])
-            yield _legend(figure, axes[0])
-
-
-def _bars(
-    ax: Axes,
-    places: Sequence[str],
-    series: Mapping[str, Sequence[Number | None]],
-    found: Filled,
-) -> None:
-    """Draw bars side by side for every place, one of each series."""
+def _bars(ax: Axes, found: Filled, rows: Sequence[Row]) -> None:
+    """Draw bars side by side for every row, one of each column, in the unit that tables show."""
     names = list(found.table.measures.values())
-    measure = next(m for each in found.some for name in names if (m := each.measure(name)))
-    width = WIDTH / len(series)
-    for i, (name, numbers) in enumerate(series.items()):
-        there = [(x, number.estimate) for x, number in enumerate(numbers) if number]
-        centres = [x + (i - (len(series) - 1) / 2) * width for x, _ in there]
-        heights, errors = _heights([estimate for _, estimate in there], measure)
-        ax.bar(centres, heights, width, yerr=errors, label=name, color=COLOURS[i % len(COLOURS)],
-               hatch=HATCHES[i % len(HATCHES)], **BARS)  # fmt: skip
-    turned = sum(map(len, places)) > 8 * len(places) or len(places) > 5
-    ax.set_xticks(range(len(places)), places, rotation=45 if turned else 0,
+    measure = next(m for each in found.some for m in map(each.run.measures.get, names) if m)
+    times = 100 if measure.unit in HUNDREDTHS else 1
+    width = WIDTH / len(found.columns)
+    for i, column in enumerate(found.columns):
+        there = [(x, n.estimate) for x, row in enumerate(rows) if (n := row.numbers[i])]
+        centres = [x + (i - (len(found.columns) - 1) / 2) * width for x, _ in there]
+        low = [max(times * (e.value - e.low), 0.0) for _, e in there]
+        high = [max(times * (e.high - e.value), 0.0) for _, e in there]
+        ax.bar(centres, [times * e.value for _, e in there], width, yerr=[low, high],
+               label=column.head, color=COLOURS[i], hatch=HATCHES[i], edgecolor="black",
+               linewidth=0.5, error_kw={"elinewidth": 0.8, "capsize": 2})  # fmt: skip
+    turned = len(rows) > 5
+    places = [" ".join(row.names[1:]) for row in rows]
+    ax.set_xticks(range(len(rows)), places, rotation=45 if turned else 0,
                   ha="right" if turned else "center", rotation_mode="anchor")  # fmt: skip
-    # All places have room, those without a bar too: panels stand under each other.
-    ax.set_xlim(-0.5, len(places) - 0.5)
     ax.axhline(0, color="black", linewidth=0.8)
     ax.grid(axis="y", linewidth=0.3)
     unit = f", {measure.unit}" if measure.unit else ""
     ax.set_ylabel(directed(names[0], measure.better) + unit)
-
-
-def _heights(
-    estimates: Sequence[Estimate], measure: Measure
-) -> tuple[list[float], list[list[float]]]:
-    """Return values in the unit that is shown, with the lengths of their error bars."""
-    times = 100 if measure.unit in HUNDREDTHS else 1
-    ends = [(e.value - e.low, e.high - e.value) for e in estimates]
-    low, high = ([max(times * end[i], 0.0) for end in ends] for i in (0, 1))
-    return [times * each.value for each in estimates], [low, high]

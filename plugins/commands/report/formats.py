@@ -1,8 +1,4 @@
-"""A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV.
-
-Other modules say what stands in a table. Texts may come from anybody, so each format escapes its
-own signs.
-"""
+"""A table as text: for the terminal, in Markdown, LaTeX (booktabs), HTML and CSV; each escapes its own signs."""
 
 from __future__ import annotations
 
@@ -18,7 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.run.report import render
+from edit_harness.run.report import plain_number, render, table_of_text
+from edit_harness.shell.terminal import plain
 
 from .templates import FORMULA, page
 
@@ -90,10 +87,7 @@ def table(grids: Sequence[Grid]) -> str:
 
 
 def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
-    """Yield the parts of tables for a terminal: titles, columns that fit, notes.
-
-    What is too wide goes on below, with the rows' names repeated.
-    """
+    """Yield the parts of tables for a terminal; what is too wide goes on below, with its rows' names."""
     for grid in grids:
         if grid.title:
             yield _text(grid.title, "italic")
@@ -106,29 +100,30 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
 
 def labelled(label: str, text: str, width: int) -> Text:
     """Return a text behind its label, further lines under the first."""
-    parts = Text(visible(text)).wrap(Console(width=width), width - INDENT)
-    lines = [f"{label if i == 0 else '':{INDENT}}{part.plain}" for i, part in enumerate(parts)]
-    return Text("\n".join(line.rstrip() for line in lines))
+    lines = plain(text).wrap(Console(width=width), width - INDENT)
+    for i, line in enumerate(lines):
+        line.rstrip()
+        lines[i] = Text.assemble((f"{'' if i else label:{INDENT}}", "bold cyan"), line)
+    return Text("\n").join(lines)
 
 
 def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
     """Yield which columns stand side by side."""
-    sizes = [
-        max([len(head), 1, *(max(len(own[i].text), len(own[i].detail)) for _, own in grid.rows)])
-        + 2
-        for i, head in enumerate(grid.columns)
-    ]
-    labels = sum(
-        min(max([len(head), 1, *(len(names[i]) for names, _ in grid.rows)]), LABEL) + 2
-        for i, head in enumerate(grid.heads)
-    )
+    names = [[own[i] for own, _ in grid.rows] for i in range(len(grid.heads))]
+    labels = sum(min(_width(*each), LABEL) + 2 for each in zip(grid.heads, names, strict=True))
     start, used = 0, labels
-    for i, size in enumerate(sizes):
-        if i > start and used + size - 2 > width:
+    for i, head in enumerate(grid.columns):
+        cells = [cells[i] for _, cells in grid.rows]
+        size = _width(head, [text for cell in cells for text in (cell.text, cell.detail)])
+        if i > start and used + size > width:
             yield start, i
             start, used = i, labels
-        used += size
-    yield start, len(sizes)
+        used += size + 2
+    yield start, len(grid.columns)
+
+
+def _width(head: str, texts: Sequence[str]) -> int:
+    return max(len(head), 1, *map(len, texts))
 
 
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
@@ -152,14 +147,32 @@ def _rich_cell(cell: Cell) -> Text:
     return text.append(f"\n{cell.detail}", style=soft) if cell.detail else text
 
 
+def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return a table with a heading for each name of a cell; numbers stand to the right."""
+    made = table_of_text()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        texts = any(isinstance(row.get(name), str) for row in rows)
+        made.add_column(name, justify="left" if texts else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*(_listed_cell(row.get(name)) for name in names))
+    # A table's own title would be wrapped at the table's width.
+    return Group(plain(title, "italic"), made)
+
+
+def _listed_cell(value: Any) -> Text:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Text("–")
+    return plain(plain_number(value) if isinstance(value, int | float) else value)
+
+
 def markdown(grids: Sequence[Grid]) -> str:
     """Return tables in Markdown: the best in bold, the second underlined by a tag that it allows."""
     marks = {"": "{}", "best": "**{}**", "second": "<u>{}</u>"}
     blocks = []
     for grid in grids:
-        heads = [_markdown(head) for head in (*grid.heads, *grid.columns)]
         aligned = [":---"] * len(grid.heads) + ["---:"] * len(grid.columns)
-        rows = _rows(grid, _markdown, marks, "{}")
+        heads, *rows = _rows(grid, _markdown, marks, "{}")
         lines = [f"| {' | '.join(cells)} |" for cells in (heads, aligned, *rows)]
         notes = [f"- {_markdown(note)}" for note in grid.notes]
         blocks.append("\n".join([f"**{_markdown(grid.title)}**", "", *lines, "", *notes]).rstrip())
@@ -169,13 +182,14 @@ def markdown(grids: Sequence[Grid]) -> str:
 def _rows(
     grid: Grid, escape: Callable[[str], str], marks: Mapping[str, str], detail: str
 ) -> list[list[str]]:
-    """Return rows as escaped texts; ``marks`` and ``detail`` are what stands around a cell's parts."""
+    """Return heads and rows as escaped texts; ``marks`` and ``detail`` stand around a cell's parts."""
 
     def show(cell: Cell) -> str:
         text = marks[cell.mark].format(escape(cell.text))
         return f"{text} {detail.format(escape(cell.detail))}" if cell.detail else text
 
-    return [[*map(escape, names), *map(show, cells)] for names, cells in grid.rows]
+    rows = [[*map(escape, names), *map(show, cells)] for names, cells in grid.rows]
+    return [[escape(head) for head in (*grid.heads, *grid.columns)], *rows]
 
 
 def _markdown(text: str) -> str:
@@ -188,17 +202,14 @@ def latex(grids: Sequence[Grid]) -> str:
     needs = ["% \\usepackage{booktabs}"]
     if WIDER in body:
         needs.append("% \\usepackage{graphicx}")
-    if not body.isascii():
-        needs.append("% XeLaTeX or LuaLaTeX, with a font that has the letters below")
     return "\n".join([*needs, body]) + "\n"
 
 
 def _latex_table(grid: Grid) -> str:
     marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
-    heads = [_latex(head) for head in (*grid.heads, *grid.columns)]
-    rows = [heads, *_rows(grid, _latex, marks, r"{{\scriptsize {}}}")]
+    rows = _rows(grid, _latex, marks, r"{{\scriptsize {}}}")
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
-    wide = len(heads) > FITTING
+    wide = len(rows[0]) > FITTING
     sentences = [f"{grid.title}.", *(n if n.endswith(".") else f"{n}." for n in grid.notes)]
     lines = [
         r"\begin{table}",
@@ -206,11 +217,7 @@ def _latex_table(grid: Grid) -> str:
         rf"\caption{{{' '.join(map(_latex, sentences))}}}",
         *([WIDER] if wide else []),
         rf"\begin{{tabular}}{{{'l' * len(grid.heads)}{'r' * len(grid.columns)}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *body,
-        r"\bottomrule",
+        *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
         r"\end{tabular}" + ("}" if wide else ""),
         r"\end{table}",
     ]

@@ -1,9 +1,4 @@
-"""Heat maps: tables of numbers with shades, for a terminal, as a page and as an image.
-
-What the numbers are is the commands' matter (`sweep`, `trace`). There is one hue, from pale to
-dark, so that nobody needs to tell colours apart, and every form can be read without any colour.
-The texts in a map are anybody's.
-"""
+"""Heat maps for a terminal, as a page and as an image: one hue, and readable without any colour."""
 
 from __future__ import annotations
 
@@ -17,9 +12,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 
 from edit_harness import files
-from edit_harness.errors import ResourceError, one_line, printable
+from edit_harness.errors import one_line, printable
 
-from . import figures, templates
+from . import figures, templates, written
 from .formats import Cell, Grid, rich
 
 if TYPE_CHECKING:
@@ -81,10 +76,7 @@ class HeatMap:
 
 
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
-    """Return a map for a terminal of some columns: every number on its shade.
-
-    Where not all columns have room, the others stand below, with the rows' names repeated.
-    """
+    """Return a map for a terminal of some columns: every number on its shade."""
     rows = [
         ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
         for name, values in zip(heat.rows, heat.values, strict=True)
@@ -131,17 +123,13 @@ def write(
 
     Raises `ResourceError`, and `UsageError` for an image without matplotlib.
     """
-    name = html
-    try:
-        if html:
-            text = page(maps, title, [f"{label}: {text}" for label, text in lines])
-            files.put(Path(html).expanduser(), text.encode())
-        if name := png:
-            image(maps, Path(name).expanduser())
-    except OSError as error:
-        raise ResourceError(
-            f"{name} cannot be written: {error.strerror}", "name another file"
-        ) from None
+    told = [f"{label}: {text}" for label, text in lines]
+    for name in filter(None, (html, png)):
+        with written(name, "name another file"):
+            if name is html:
+                files.put(Path(name).expanduser(), page(maps, title, told).encode())
+            else:
+                image(maps, Path(name).expanduser())
     return [name for name in (html, png) if name]
 
 

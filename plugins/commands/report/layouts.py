@@ -1,12 +1,10 @@
-"""Runs as tables, whatever the format: one table of each kind of run, and what its numbers carry.
-
-The papers' tables are `typesetting`. Numbers of different precisions never stand in one table.
-"""
+"""Runs as tables, whatever the format: one table of each kind of run, all of one precision."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edit_harness.run import report
@@ -19,6 +17,9 @@ from edit_harness_plugins.controls.effects import Effect, side_effects
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
 
+KNOWN = ("Run", "Editor", "Task", "Model", "Precision")
+"""Facts that are columns of the table of runs."""
+
 
 def directed(name: str, better: str) -> str:
     """Return a measure's name with an arrow where it has a better direction, such as ``NS ↑``."""
@@ -30,17 +31,10 @@ def shown(run: Results, verbose: bool) -> list[MeasureRow]:
     return [line for line in run.lines if verbose or not line.measure.detail] or run.lines
 
 
-def together(runs: Sequence[Results]) -> list[list[Results]]:
-    """Return runs in the groups that may share a table: of one precision, with the same metrics."""
-    return grouped(runs, lambda run: (run.manifest.identity.model.dtype, *sorted(run.metrics)))
-
-
 def of_runs(runs: Sequence[Results], *, verbose: bool = False) -> list[Grid]:
-    """Return the tables of runs: those that share measures in one, runs as its rows."""
-    return [
-        _alone(group[0], verbose) if len(group) == 1 else _beside(group, verbose)
-        for group in together(runs)
-    ]
+    """Return the tables of runs: those of one precision and with the same metrics in one, as its rows."""
+    groups = grouped(runs, lambda r: (r.manifest.identity.model.dtype, *sorted(r.metrics)))
+    return [_beside(some, verbose) if some[1:] else _alone(some[0], verbose) for some in groups]
 
 
 def _alone(run: Results, verbose: bool) -> Grid:
@@ -55,18 +49,41 @@ def _alone(run: Results, verbose: bool) -> Grid:
 
 def _beside(runs: Sequence[Results], verbose: bool) -> Grid:
     heads, names = labels(runs)
-    lines = [{line.name: line for line in shown(run, verbose)} for run in runs]
-    measures = {name: line.measure for each in lines for name, line in each.items()}
-    rows: list[Row] = []
-    for label, found in zip(names, lines, strict=True):
-        there = [found.get(name) for name in measures]
+    grid = combined(heads, names, [shown(run, verbose) for run in runs], whole=True)
+    return replace(
+        grid,
+        title=f"After the edit: {caption(runs)}",
+        notes=shared_caveats(runs),
+        data=[row for run in runs for row in data(run)],
+    )
+
+
+def combined(
+    heads: Sequence[str],
+    names: Sequence[Sequence[str]],
+    lines: Sequence[Sequence[MeasureRow]],
+    *,
+    whole: bool = False,
+) -> Grid:
+    """Return a row for each run, a column for each measure; ``whole`` has intervals and numbers of cases."""
+    found = [{line.name: line for line in own} for own in lines]
+    measures = {name: line.measure for own in found for name, line in own.items()}
+    columns, rows = list(measures), []
+    for label, own in zip(names, found, strict=True):
+        there = [own.get(name) for name in measures]
         cells = [shown_estimate(line.after, line) if line else Cell("–") for line in there]
-        counts = spread([line.after.n for line in found.values() if line.after])
-        rows.append((label, [*cells, Cell(counts)]))
-    columns = [*(directed(name, own.better) for name, own in measures.items()), "n"]
-    every = [row for run in runs for row in data(run)]
-    title = f"After the edit: {caption(runs)}"
-    return Grid(title, heads, columns, rows, shared_caveats(runs), every)
+        counts = Cell(spread([line.after.n for line in own.values() if line.after]))
+        rows.append((label, [*cells, counts] if whole else [Cell(cell.text) for cell in cells]))
+    if whole:
+        columns = [*(directed(name, of.better) for name, of in measures.items()), "n"]
+    return Grid("", heads, columns, rows)
+
+
+def curve(run: Results) -> Grid:
+    """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
+    points = [report.lines(run.measures, point.estimates, {}, {}) for point in run.curve]
+    main = [[line for line in lines if not line.measure.detail] for lines in points]
+    return combined(["Cases"], [[str(point.state)] for point in run.curve], main)
 
 
 BESIDES = ["Before", "After", "Change", f"{LEVEL:.0%} CI", "n"]
@@ -92,17 +109,24 @@ def besides(runs: Sequence[Results]) -> list[Grid]:
     if not some:
         return []
     heads, names = labels(some) if len(runs) > 1 else ([], [[]])
-    rows = [
-        (
-            [*label, directed(f"{each.control} {each.name}", each.better)],
-            [Cell(text) for text in besides_cells(each)],
-        )
-        for label, run in zip(names, some, strict=True)
-        for each in side_effects(run).effects
-    ]
+    rows: list[Row] = []
+    every: list[dict[str, Any]] = []
+    for label, run in zip(names, some, strict=True):
+        for each in side_effects(run).effects:
+            name = directed(f"{each.control} {each.name}", each.better)
+            rows.append(([*label, name], list(map(Cell, besides_cells(each)))))
+            every += [{**row, **carried(run)} for row in _side_data(each)]
     title = f"Controls, before and after: {caption(some)}"
-    every = [row for run in some for row in _side_data(run)]
     return [Grid(title, [*heads, "Control"], BESIDES, rows, data=every)]
+
+
+def _side_data(each: Effect) -> Iterator[dict[str, Any]]:
+    """Yield what a control came to in full."""
+    n, change = each.models if each.over == "models" else each.documents, each.change
+    ends = {"low": change.low, "high": change.high, "level": LEVEL}
+    for when, value in (("before", each.before), ("after", each.after), ("change", change.value)):
+        told = {"measure": f"{each.control} {each.name}", "when": when, "estimate": value}
+        yield {**told, **(ends if when == "change" else {}), "n": n, "better": each.better}
 
 
 def shown_estimate(estimate: Estimate | None, line: MeasureRow) -> Cell:
@@ -145,43 +169,18 @@ def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:
     }
 
 
-def _side_data(run: Results) -> Iterator[dict[str, Any]]:
-    """Yield what controls came to in full, with all that it carries."""
-    own = carried(run)
-    for each in side_effects(run).effects:
-        n, change = each.models if each.over == "models" else each.documents, each.change
-        ends = change.low, change.high
-        for when, value, low, high in (
-            ("before", each.before, None, None),
-            ("after", each.after, None, None),
-            ("change", change.value, *ends),
-        ):
-            what = {"measure": f"{each.control} {each.name}", "when": when, "estimate": value}
-            told = {"low": low, "high": high, "level": LEVEL, "n": n, "unit": ""}
-            yield {**what, **told, "better": each.better, **own}
-
-
 def sources(runs: Sequence[Results]) -> Grid:
     """Return the table of the runs themselves, with their settings below it."""
     rows: list[Row] = []
-    settings: dict[str, list[str]] = {}
-    origins: dict[str, None] = {}
+    notes = []
     for run in runs:
         own = facts(run)
         counts = (len(run.records), len(run.failures), run.records.noops)
         names = [own["Run"], run.label, own["Task"], f"{own['Model']} {own['Precision']}"]
         rows.append((names, [Cell(str(n)) for n in counts]))
-        settings.setdefault(_told(run, own), []).append(own["Run"])
-        origin = f", {run.manifest.task.origin}" if run.manifest.task.origin else ""
-        origins[f"{own['Task']} {own['Version']}: data {own['Data']}{origin}"] = None
-    notes = [f"{text} ({', '.join(names)})" for text, names in settings.items()]
-    heads = ["Run", "Editor", "Task", "Model"]
-    return Grid("Runs", heads, ["Cases", "Failed", "No-op"], rows, [*notes, *origins])
-
-
-def _told(run: Results, own: Mapping[str, str]) -> str:
-    """Return in one line how a run was made, but of its data."""
-    version = run.manifest.identity.editor.version
-    told = [f"{version}, preset {run.manifest.preset or 'none'}", own["Fields"], own["Mode"]]
-    told += [f"seed {own['Seed']}", f"judge {own['Judge']}", f"weights {own['Weights']}"]
-    return f"{run.label}: {'; '.join(filter(None, told))}"
+        told = [
+            f"{head.lower()} {text}" for head, text in own.items() if head not in KNOWN and text
+        ]
+        notes.append(f"{own['Run']}: {', '.join(told)}")
+    heads, counted = ["Run", "Editor", "Task", "Model"], ["Cases", "Failed", "No-op"]
+    return Grid("Runs", heads, counted, rows, notes)

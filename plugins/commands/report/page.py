@@ -1,20 +1,25 @@
-"""One page of one or several runs: what was run, tables, and every case to look into.
-
-A page that stands alone holds its style and its script; one of a site shares them with the others.
-"""
+"""One page of one or several runs: what was run, tables, and every case to look into."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
+from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.record import OK, Record
+from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness_plugins.controls.effects import side_effects
 
 from . import facts, layouts
-from .boards import Entrant, boards, model_of
-from .cases import explored
+from .boards import Entrant, boards_of, model_of
 from .layouts import shown
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
@@ -22,6 +27,9 @@ BUDGET = 950_000
 """Bytes of a page but for its style and script, so that all of it is below a megabyte."""
 TABLES = 50_000
 """Bytes that are set aside for a run's tables; the rest is for cases."""
+VERDICT = ("status", "score", "reverted", "note", "raw", "served")
+Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""What each case has of a measure, before and after, by the measure's name."""
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -45,14 +53,8 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def boards_of(entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
-    """Return what the template shows of several runs: a table for each protocol."""
-    return [{"board": board} for board in boards(entrants)]
-
-
 def _told(run: Results, embedded: int) -> dict[str, Any]:
     main = shown(run, verbose=False)
-    names = {line.name for line in main}
     return {
         "run": run,
         "effects": side_effects(run).effects,
@@ -60,6 +62,109 @@ def _told(run: Results, embedded: int) -> dict[str, Any]:
         "task": run.manifest.identity.task,
         "embedded": embedded,
         "lines": main,
-        "details": [line for line in run.lines if line.name not in names],
+        "details": [line for line in run.lines if line not in main],
         "followed": any(line.immediate for line in run.lines),
     }
+
+
+def explored(run: Results, budget: int) -> dict[str, Any]:
+    """Return the explorer's data of a run; its cases take ``budget`` bytes of JSON, or one case."""
+    table = measured(run)
+    measures = [
+        {
+            "name": name, "better": measure.better, "unit": measure.unit,
+            "times": 100 if measure.unit in report.HUNDREDTHS else 1, "detail": measure.detail,
+        }
+        for name, measure in run.measures.items()
+        if name in table
+    ]  # fmt: skip
+    return {"label": run.label, "measures": measures, "cases": list(_within(run, table, budget))}
+
+
+def measured(run: Results) -> Table:
+    """Return the measures of cases; one that only a summary has, as a harmonic mean, is not there."""
+    found = {}
+    for metric, made in run.metrics.items():
+        columns = run.records.columns(metric)
+        for name in made.measures:
+            if (after := columns.get(f"post_{name}")) is not None:
+                found[name] = columns.get(f"pre_{name}", np.full_like(after, np.nan)), after
+    return found
+
+
+def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]:
+    """Yield cases until the budget is spent, those that failed first; at least one."""
+    spent, statuses = 0, run.records.statuses
+    order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)
+    for place, i in enumerate(order):
+        values = [[_short(column[i]) for column in pair] for pair in table.values()]
+        record = run.records[i]
+        data = _case(run.by_id[record.case], record) | {"place": place, "values": values}
+        spent += len(embedded(data)) + 1
+        if place and spent > budget:
+            return
+        yield data
+
+
+def _case(case: Case, record: Record) -> dict[str, Any]:
+    """Return a case with its record."""
+    return {
+        "id": case.id,
+        "status": record.status,
+        "noop": record.noop,
+        "message": record.message,
+        "tags": dict(case.tags),
+        "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
+        "probes": _probes(case, record),
+    }
+
+
+def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
+    """Return what was asked by role, once for each prompt, with all that was answered to it."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    # A case that failed has no answer that counts after its edit, whatever is stored there.
+    sides = record.before, record.after if record.status == OK else ()
+    answers = (map(decode_answer, side) for side in sides)
+    for probe, *pair in zip_longest(case.probes, *answers):
+        about = {"prompt": probe.query.prompt, "tags": dict(probe.tags)}
+        same = json.dumps(about, sort_keys=True)
+        entry = found.setdefault(probe.role, {}).setdefault(same, about)
+        for kind, said in _answered(probe, *pair):
+            entry.setdefault(kind, []).append(said)
+    return {role: list(probes.values()) for role, probes in found.items()}
+
+
+def _answered(
+    probe: Probe, before: Answer | None, after: Answer | None
+) -> Iterator[tuple[str, list[Any]]]:
+    """Yield what a probe's answers are, as lists that the explorer draws."""
+    if isinstance(probe.query, Choose):
+        for i, candidate in enumerate(probe.query.candidates):
+            yield "choices", [candidate, _choice(before, i), _choice(after, i)]
+    elif isinstance(after, Divergence):
+        yield "moved", [_short(after.forward), _short(after.reverse)]
+    elif isinstance(before, Text) or isinstance(after, Text):
+        yield "texts", [_text(before), _text(after)]
+
+
+def _choice(answer: Answer | None, candidate: int) -> list[Any] | None:
+    """Return a candidate's probability per token, and whether it is the likeliest of all tokens."""
+    if not isinstance(answer, Scores):
+        return None
+    try:
+        return [_short(answer.prob(candidate)), int(answer.exact(candidate))]
+    except (TypeError, OverflowError):  # what is not finite is stored as None
+        return None
+
+
+def _text(answer: Answer | None) -> dict[str, Any] | None:
+    if not isinstance(answer, Text):
+        return None
+    verdict = answer.verdict
+    said = {name: getattr(verdict, name) for name in VERDICT} if verdict else None
+    return {"text": answer.text, "verdict": said}
+
+
+def _short(value: float | None) -> float | None:
+    """Return a number with the digits that a page shows; None if it is not finite."""
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None

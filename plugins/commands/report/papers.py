@@ -1,18 +1,14 @@
-"""The tables that papers print, as data: what their rows, columns and numbers are; and which runs may share one.
-
-Models and editors are always rows, so that one shape holds for any number of both; what else a paper
-has as rows splits them. `typesetting` fills them from runs. A task or a measure that no run has is no
-error here: its table is left out.
-"""
+"""The tables that papers print, as data; and which runs may share one. Models and editors are always rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Literal
 
 from .facts import grouped
-from .subsets import Subsets, unedited
+from .subsets import Subsets
 
 Value = Literal["after", "change", "falls"]
 SEESAW, RULES = "Seesaw-CF", "RULE-EDIT"
@@ -120,42 +116,16 @@ PRINTED = (
 def sheets(table: Printed, every: Sequence[Subsets]) -> Iterator[list[Subsets]]:
     """Yield the runs of a table's tasks in the groups that may share one: of one precision, regime, data.
 
-    What edited nothing stands in every regime, since there was no edit that could be shared.
+    What edited nothing stands in every regime, since there was no edit that could be shared. Where
+    tasks are rows, the first data of each stand together, then the second.
     """
     of_tasks = [each for each in every if each.task in table.tasks]
     for some in grouped(of_tasks, lambda each: each.run.manifest.identity.model.dtype):
-        edited = [each for each in some if not unedited(each.run)]
+        edited = [each for each in some if not each.unedited]
         for regime in dict.fromkeys(str(each.run.regime) for each in edited or some):
-            here = [e for e in some if unedited(e.run) or str(e.run.regime) == regime]
-            yield from _by_data(table, here)
-
-
-def _by_data(table: Printed, some: Sequence[Subsets]) -> list[list[Subsets]]:
-    """Return runs by their data; tasks that ask of the same facts stand together.
-
-    Where tasks are rows of their own, the first data of each stand together, then the second.
-    """
-    found: list[list[Subsets]] = []
-    for part in grouped(some, _data_of):
-        fits = (s for s in found if part[0].task not in {each.task for each in s})
-        other = next((s for s in fits if table.split == "task" or _same_facts(s, part)), None)
-        if other is None:
-            found.append(part)
-        else:
-            other += part
-    return found
-
-
-def _data_of(each: Subsets) -> tuple[str, ...]:
-    task = each.run.manifest.identity.task
-    return task.name, task.version, task.data
-
-
-def _same_facts(sheet: Sequence[Subsets], part: Sequence[Subsets]) -> bool:
-    """Tell whether some cases are in both, and all these with the same requests."""
-    return any(
-        bool(shared := one.cases & two.cases)
-        and all(one.run.by_id[n].requests == two.run.by_id[n].requests for n in shared)
-        for one in sheet
-        for two in part
-    )
+            here = [e for e in some if e.unedited or str(e.run.regime) == regime]
+            by_data = grouped(here, lambda each: each.run.manifest.identity.task)
+            if table.split == "task":
+                tasks = grouped(by_data, lambda part: part[0].task)
+                by_data = [list(chain(*parts)) for parts in zip_longest(*tasks, fillvalue=[])]
+            yield from by_data

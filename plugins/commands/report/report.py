@@ -1,17 +1,15 @@
-"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures.
-
-Nothing is run: values are computed anew from what the folders have, which stay as they are.
-"""
+"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from edit_harness.errors import ResourceError, UsageError
+from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results, reread
 from edit_harness.shell.options import debug, many, with_plugins
@@ -19,7 +17,7 @@ from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins import intervals
 
 from . import figures as drawing
-from . import formats, layouts, page
+from . import formats, layouts, page, written
 from .formats import Grid
 from .typesetting import printed
 
@@ -46,12 +44,9 @@ def report(
     runs: Sequence[str],
     form: str | None,
     out: str | None,
-    layout: str,
-    interval: str,
     figures: str | None,
     metrics: Sequence[str],
-    verbose: bool,
-    debug: bool,
+    **given: Any,
 ) -> None:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
     form = _format(form, out)
@@ -59,19 +54,22 @@ def report(
         drawing.check()
     names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
     read = [
-        replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[interval])
+        replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[given["interval"]])
         for name in reversed(names.values())
     ]
     text = ""
-    if form == HTML and layout == "runs":
+    if form == HTML and given["layout"] == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
-    elif form == TABLE and not out:
-        for part in formats.rich(_grids(read, layout, verbose), stdout.width):
-            stdout.print(part)
     else:
-        text = formats.FORMATS[form](_grids(read, layout, verbose))
+        grids = _grids(read, given["layout"], given["verbose"])
+        if form == TABLE and not out:
+            stdout.print(*formats.rich(grids, stdout.width), sep="\n")
+        else:
+            text = formats.FORMATS[form](grids)
     if out:
-        _write(Path(out).expanduser(), text)
+        # A link, a pipe and a device stay what they are.
+        with written(out, "name another place: --out FILE"):
+            Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
         _say("saved", out)
     else:
         stdout.out(text, end="")
@@ -83,7 +81,7 @@ def report(
 
 
 def _say(label: str, text: object) -> None:
-    err.print(f"{label:<9}{text}", markup=False, soft_wrap=True)
+    err.print(f"{label:<9}{text}", soft_wrap=True)
 
 
 def _format(form: str | None, out: str | None) -> str:
@@ -108,13 +106,3 @@ def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
     else:
         grids = layouts.of_runs(runs, verbose=verbose)
     return [*grids, *layouts.besides(runs), layouts.sources(runs)]
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file; a link, a pipe and a device stay what they are. Raises `ResourceError`."""
-    try:
-        path.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise ResourceError(
-            f"{path} cannot be written: {error.strerror}", "name another place: --out FILE"
-        ) from None

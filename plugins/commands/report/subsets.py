@@ -1,8 +1,4 @@
-"""Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about.
-
-The numbers of a whole run are `edit_harness.run.results.Results.estimates`. Those of a part are means over
-cases, with intervals drawn in the same way.
-"""
+"""Numbers of a part of a run: of the cases that have a tag, of a group that their prompts are about."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ import numpy as np
 
 from edit_harness import stats
 from edit_harness.folder.table import RunTable
-from edit_harness.interfaces import Measure
 from edit_harness.run.estimates import limits_of, measured, usable, valued
 from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
@@ -55,6 +50,11 @@ class Subsets:
         """The ids of the planned cases."""
         return frozenset(self.run.planned)
 
+    @cached_property
+    def unedited(self) -> bool:
+        """Whether nothing is another number after the edits."""
+        return unedited(self.run)
+
     def values(self, tag: str) -> list[str]:
         """Return the values that cases have for a tag."""
         return sorted({case.tags.get(tag, "") for case in self.run.cases} - {""})
@@ -65,27 +65,20 @@ class Subsets:
         _, columns = self._values(measure)
         return sorted(name.partition(" ")[2] for name in columns if name.startswith(start))
 
-    def measure(self, name: str) -> Measure | None:
-        """Return what a measure is; None if the run has none of that name."""
-        return self.run.measures.get(name)
-
-    def before(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return the estimate before the edit."""
-        return self._estimate(f"pre_{measure}", measure, part)
-
-    def after(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return the estimate after the edit."""
-        return self._estimate(f"post_{measure}", measure, part)
-
-    def change(self, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return after less before, over the cases that have both."""
-        before, after = (self._column(f"{when}_{measure}", part) for when in ("pre", "post"))
-        return self._mean(f"post_{measure}", measure, after - before, change=True)
+    def estimate(self, when: str, measure: str, part: Part = WHOLE) -> Estimate | None:
+        """Return the estimate ``before`` or ``after`` the edit, or of the ``change`` over cases that have both."""
+        if when == "change":
+            before, after = self._both(measure, part)
+            return self._mean(f"post_{measure}", measure, after - before, change=True)
+        name = f"{'pre' if when == 'before' else 'post'}_{measure}"
+        if part == WHOLE:
+            found = self.run.estimates.get(name)
+            return found if found and not np.isnan(found.value) else None
+        return self._mean(name, measure, self._column(name, part))
 
     def test(self, measure: str, part: Part = WHOLE) -> TTest:
         """Return the paired t-test of the change over cases."""
-        before, after = (self._column(f"{when}_{measure}", part) for when in ("pre", "post"))
-        return paired(before, after)
+        return paired(*self._both(measure, part))
 
     def falls(self, measure: str, parts: Sequence[Part]) -> tuple[int, int]:
         """Return in how many parts a mean falls by its test, uncorrected, and how many were tested."""
@@ -93,11 +86,8 @@ class Subsets:
         tested = [(t.mean, t.p) for t in tests if t.p is not None and t.mean is not None]
         return sum(p < FALLS and mean < 0 for mean, p in tested), len(tested)
 
-    def _estimate(self, name: str, measure: str, part: Part) -> Estimate | None:
-        if part == WHOLE:
-            found = self.run.estimates.get(name)
-            return found if found and not np.isnan(found.value) else None
-        return self._mean(name, measure, self._column(name, part))
+    def _both(self, measure: str, part: Part) -> tuple[np.ndarray, np.ndarray]:
+        return self._column(f"pre_{measure}", part), self._column(f"post_{measure}", part)
 
     def _column(self, name: str, part: Part) -> np.ndarray:
         """Return the values of cases, NaN where a case has none or is not of the part."""

@@ -1,8 +1,4 @@
-"""Templates of pages: other people's texts made fit to be shown, and a policy that lets nothing else in.
-
-Jinja escapes markup. Here is what escaping does not see: characters that no eye sees or that turn
-the text around them, texts without end, and addresses that are no links.
-"""
+"""Templates of pages: other people's texts made fit to be shown, and a policy that lets nothing else in."""
 
 from __future__ import annotations
 
@@ -40,15 +36,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def visible(text: str) -> str:
     """Return a text with escapes for what is not seen or moves what is: controls, bidi, zero-width."""
-    if text.isprintable() and BLANK.isdisjoint(text):
-        return text
     return "".join(c if _seen(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def _seen(character: str) -> bool:
-    if character in BLANK:
-        return False
-    return character.isprintable() or character in "\n\t" or category(character) == "Zs"
+    shown = character.isprintable() or character in "\n\t" or category(character) == "Zs"
+    return shown and character not in BLANK
 
 
 def clipped(text: str, most: int = LONGEST) -> str:
@@ -77,17 +70,13 @@ def host(address: str) -> str:
     return found[1] if found else ""
 
 
-def _finalize(value: Any) -> Any:
-    """Make a text visible that a template puts into a page; markup of ours passes."""
-    return visible(clipped(value)) if type(value) is str else value
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
-        finalize=_finalize,
+        # Markup of ours is no plain text, and passes.
+        finalize=lambda value: visible(clipped(value)) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -111,10 +100,7 @@ def asset(name: str) -> str:
 
 
 def inlined(style: str, script: str = "") -> dict[str, Any]:
-    """Return what a template needs for a page that has one style and one script in itself.
-
-    Its policy names both by their digests.
-    """
+    """Return what a page needs that has a style and a script in itself: a policy names their digests."""
     policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; {REST}"
     return {"policy": Markup(policy), "style": Markup(style), "script": Markup(script)}
 

@@ -1,9 +1,4 @@
-"""The papers' tables, filled from runs: models and editors as rows, the unedited model first.
-
-`papers` says what the tables are. The unedited row is of what runs measured before their edits, and
-of the editor that does nothing where nothing is measured before. Among the editors of a model the
-best number of each column is marked, and the second.
-"""
+"""The papers' tables, filled from runs: models and editors as rows, the unedited model first."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, NamedTuple
 
-from edit_harness.interfaces import Measure
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
@@ -23,16 +17,15 @@ from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
 from .papers import EVERYTHING, PRINTED, Printed, named, sheets
-from .subsets import FALLS, WHOLE, Part, Subsets, unedited
+from .subsets import FALLS, WHOLE, Part, Subsets
 
 UNEDITED = "unedited"
 ALWAYS = ("Model", "Editor")
 SHARED = ("Task", "Data", "Run", "Weights", "Tokenizer")
-"""What the runs of one row may have otherwise, or its model's name tells."""
+"""What does not tell rows apart, or its model's name does."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: what its head is, and which number it has."""
 
     head: str
@@ -78,7 +71,7 @@ class Filled:
     @property
     def edited(self) -> list[Results]:
         """The runs that edited something."""
-        return [each.run for each in self.some if not unedited(each.run)]
+        return [each.run for each in self.some if not each.unedited]
 
     @property
     def kind(self) -> str:
@@ -90,24 +83,25 @@ class Filled:
 
 def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     """Return the papers' tables that runs have numbers for, and a line for each other one."""
-    every = [Subsets(run) for run in runs]
-    found = {table.name: [_grid(each) for each in filled(table, every)] for table in PRINTED}
-    missing = [f"{t.name}: {_wanting(t, every)}" for t in PRINTED if not found[t.name]]
-    return [grid for grids in found.values() for grid in grids], missing
-
-
-def _wanting(table: Printed, every: Sequence[Subsets]) -> str:
-    names = f"no run of {' or '.join(table.tasks)}"
-    if not any(each.task in table.tasks for each in every):
-        return names
-    by = f" by {' or '.join(table.groups)}" if table.groups else ""
-    return f"{names} has {', '.join(dict.fromkeys(table.measures.values()))}{by}"
+    every, grids, missing = [Subsets(run) for run in runs], [], []
+    for table in PRINTED:
+        found = [_grid(each) for each in filled(table, every)]
+        grids += found
+        if not found:
+            by = f" by {' or '.join(table.groups)}" if table.groups else ""
+            what = f"{', '.join(dict.fromkeys(table.measures.values()))}{by}"
+            missing.append(f"{table.name}: no run of {' or '.join(table.tasks)} has {what}")
+    return grids, missing
 
 
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
     """Yield a table for each sheet of runs that have any of its numbers."""
     for some in sheets(table, every):
-        having = [each for each in some if any(map(each.measure, table.measures.values()))]
+        having = [
+            each
+            for each in some
+            if not each.run.measures.keys().isdisjoint(table.measures.values())
+        ]
         if table.groups and not _groups(table, having):
             continue
         blocks = [(value, list(_rows(table, having, value))) for value in _splits(table, having)]
@@ -127,7 +121,7 @@ def estimate(
     column = next((column for column in columns if head in (column.head, column.measure)), None)
     if column is None or (table.split == "task" and each.task != split):
         return None
-    found = _unedited([each], column) if before else _read(table, each, column)
+    found = _unedited(each, column) if before else _read(table, each, column)
     return found.estimate if found else None
 
 
@@ -158,101 +152,66 @@ def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column
     values = _values(some, table.by) if table.by else []
     if table.value == "falls":
         # Counted over the groups for each value, or over the values for each group.
-        every = [Part(table.by, value, group) for value in values for group in groups]
+        every = tuple(Part(table.by, value, group) for value in values for group in groups)
         heads = values if table.over == "groups" else groups
-        counted = {h: tuple(p for p in every if h in (p.value, p.group)) for h in heads}
-        columns = [Column(named(head), measure, parts) for head, parts in counted.items()]
-        return [*columns, Column(EVERYTHING, measure, tuple(every))]
-    parts = {named(value): Part(table.by, value) for value in values}
-    parts = parts or {named(group): replace(whole, group=group) for group in groups}
-    return [Column(head, measure, (part,)) for head, part in {**parts, EVERYTHING: whole}.items()]
+        parts = {h: tuple(p for p in every if h in (p.value, p.group)) for h in heads}
+    else:
+        every = (whole,)
+        parts = {value: (Part(table.by, value),) for value in values}
+        parts = parts or {group: (replace(whole, group=group),) for group in groups}
+    columns = [Column(named(head), measure, own) for head, own in parts.items()]
+    return [*columns, Column(EVERYTHING, measure, every)]
 
 
 def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
     """Yield the rows of each model: the unedited one, and its editors with the best marked."""
     here = [each for each in some if table.split != "task" or each.task == split]
     columns = _columns(table, some, split)
-    edited = [each for each in here if not unedited(each.run)]
+    edited = [each for each in here if not each.unedited]
     heads, names = labels([each.run for each in edited], ALWAYS) if edited else ([], [])
     kept = [head not in ("Model", *SHARED) for head in heads]
-    for model, own in _by_model(here).items():
+    editors = {e: tuple(compress(label, kept)) for e, label in zip(edited, names, strict=True)}
+    models = grouped(here, lambda each: each.run.manifest.identity.model)
+    told = [facts(own[0].run) for own in models]
+    known = Counter(own["Model"] for own in told)
+    for facts_of, own in zip(told, models, strict=True):
+        # Models of one name have their weights' digests behind it.
+        name = facts_of["Model"]
+        name = name if known[name] == 1 else f"{name} {facts_of['Weights']}"
         if table.unedited and table.value == "after":
-            yield Row((model, UNEDITED), [_unedited(own, column) for column in columns])
-        found: dict[tuple[str, ...], list[Subsets]] = {}
-        for each, label in zip(edited, names, strict=True):
-            if each in own:
-                found.setdefault((model, *compress(label, kept)), []).append(each)
-        yield from marked(
-            [Row(key, _best_known(table, runs, columns)) for key, runs in found.items()]
-        )
-
-
-def _by_model(here: Sequence[Subsets]) -> dict[str, list[Subsets]]:
-    """Return runs by their models' names; models of one name have their weights' digests behind it."""
-    found = grouped(here, lambda each: each.run.manifest.identity.model)
-    told = [facts(own[0].run) for own in found]
-    names = Counter(own["Model"] for own in told)
-    return {
-        own["Model"] if names[own["Model"]] == 1 else f"{own['Model']} {own['Weights']}": some
-        for own, some in zip(told, found, strict=True)
-    }
+            before = [[_unedited(each, column) for each in own] for column in columns]
+            yield Row((name, UNEDITED), list(map(_largest, before)))
+        of_editors = grouped([each for each in own if each in editors], lambda each: editors[each])
+        rows = []
+        for runs in of_editors:
+            # The run that most columns have, then that of most cases.
+            found = [[_read(table, each, column) for column in columns] for each in runs]
+            best = max(
+                found, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n))
+            )
+            rows.append(Row((name, *editors[runs[0]]), best))
+        yield from marked(rows)
 
 
 def marked(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with the best number of each column marked, and the second.
-
-    Numbers that are shown alike are ties. Only numbers of the same cases are ranked. Nothing is
-    marked where all are alike, or no direction is the better one.
-    """
+    """Return rows with the best number of each column marked, and the second, among the same cases."""
     columns = [_marked(column) for column in zip(*(row.numbers for row in rows), strict=True)]
-    return [
-        Row(row.names, numbers)
-        for row, numbers in zip(rows, zip(*columns, strict=True), strict=True)
-    ]
+    numbers = zip(*columns, strict=True)
+    return [Row(row.names, own) for row, own in zip(rows, numbers, strict=True)]
 
 
 def _marked(column: Sequence[Number | None]) -> list[Number | None]:
     found: dict[tuple[frozenset[str], str], Mark] = {}
     rivals = [number for number in column if number and number.better]
     rivals.sort(key=lambda n: n.estimate.value * (1 if n.better == "lower" else -1))
-    for cases in {number.cases for number in rivals}:
-        order = list(dict.fromkeys(n.cell.text for n in rivals if n.cases == cases))
+    for same in grouped(rivals, lambda n: n.cases):
+        order = list(dict.fromkeys((n.cases, n.cell.text) for n in same))
         if len(order) > 1:
-            found |= {(cases, order[0]): "best", (cases, order[1]): "second"}
+            found |= {order[0]: "best", order[1]: "second"}
     return [
         n and replace(n, cell=replace(n.cell, mark=found.get((n.cases, n.cell.text), "")))
         for n in column
     ]
-
-
-def _unedited(own: Sequence[Subsets], column: Column) -> Number | None:
-    """Return what was measured before edits, or after none, of most cases."""
-    (part,) = column.parts
-    found: list[Number | None] = []
-    for each in own:
-        after = each.after(column.measure, part) if unedited(each.run) else None
-        if estimate := each.before(column.measure, part) or after:
-            found.append(_number(each, column, estimate, "before"))
-    return _largest(found)
-
-
-def _best_known(
-    table: Printed, runs: Sequence[Subsets], columns: Sequence[Column]
-) -> list[Number | None]:
-    """Return the numbers of an editor's runs: of those cases that most columns have, then of most cases.
-
-    What these runs have not, others of the editor fill in; the column n tells.
-    """
-    by_cases: dict[frozenset[str], list[list[Number | None]]] = {}
-    for each in runs:
-        numbers = [_read(table, each, column) for column in columns]
-        by_cases.setdefault(each.cases, []).append(numbers)
-    groups = [
-        [_largest(column) for column in zip(*rows, strict=True)] for rows in by_cases.values()
-    ]
-    main = max(groups, key=lambda row: (sum(map(bool, row)), sum(n.estimate.n for n in row if n)))
-    others = [_largest(column) for column in zip(*groups, strict=True)]
-    return [own or other for own, other in zip(main, others, strict=True)]
 
 
 def _largest(found: Sequence[Number | None]) -> Number | None:
@@ -261,31 +220,32 @@ def _largest(found: Sequence[Number | None]) -> Number | None:
     return max(there, key=lambda number: (number.estimate.n, repr(number.data)), default=None)
 
 
+def _unedited(each: Subsets, column: Column) -> Number | None:
+    """Return what was measured before edits, or after none."""
+    (part,) = column.parts
+    found = each.estimate("before", column.measure, part)
+    if found is None and each.unedited:
+        found = each.estimate("after", column.measure, part)
+    return _number(each, column, found, "before") if found else None
+
+
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
     """Return a run's number of a column; None if it has none."""
-    if each.measure(column.measure) is None:
+    if column.measure not in each.run.measures:
         return None
     if table.value == "falls":
-        return _fallen(each, column)
-    (part,) = column.parts
-    estimate = (each.change if table.value == "change" else each.after)(column.measure, part)
-    if estimate is None:
-        return None
-    number = _number(each, column, estimate, table.value)
-    return number if table.ranked else replace(number, better="")
-
-
-def _fallen(each: Subsets, column: Column) -> Number | None:
-    fallen, tested = each.falls(column.measure, column.parts)
-    if not tested:
-        return None
-    data = {**_of(each, column, "falls"), "estimate": fallen, "n": tested}
-    count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
-    return Number(Cell(str(fallen), f"of {tested}"), count, "lower", data, each.cases)
+        fallen, tested = each.falls(column.measure, column.parts)
+        data = {**_of(each, column, "falls"), "estimate": fallen, "n": tested}
+        count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
+        cell = Cell(str(fallen), f"of {tested}")
+        return Number(cell, count, "lower", data, each.cases) if tested else None
+    found = each.estimate(table.value, column.measure, *column.parts)
+    number = _number(each, column, found, table.value) if found else None
+    return number if not number or table.ranked else replace(number, better="")
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
-    measure = each.measure(column.measure) or Measure("")
+    measure = each.run.measures[column.measure]
     line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
     data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
@@ -308,12 +268,12 @@ def _grid(found: Filled) -> Grid:
         told = [table.tasks.get(value, named(value))] if table.split else []
         for row in block:
             names = [*told, *row.names]
+            own = {"table": table.name, "row": ", ".join(filter(None, names))}
+            data += [{**own, **n.data} for n in row.numbers if n]
             names += [""] * (len(heads) - len(names))
             ns = spread([number.estimate.n for number in row.numbers if number])
             cells = [n.cell if n else Cell("–") for n in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
-            own = {"table": table.name, "row": ", ".join(filter(None, names))}
-            data += [{**own, **n.data} for n in row.numbers if n]
     shown = [column.head or column.measure for column in compress(found.columns, there)]
     title, notes = f"{table.name}: {table.shows}", list(_notes(found))
     return Grid(title, heads, [*shown, "n"], rows, notes, data)
@@ -321,15 +281,14 @@ def _grid(found: Filled) -> Grid:
 
 def _notes(found: Filled) -> Iterator[str]:
     """Yield what a table is of, then what to know of its numbers."""
-    table, some = found.table, found.some
+    table, runs = found.table, [each.run for each in found.some]
     counts = [n.estimate.n for row in found.rows for n in row.numbers if n]
     by_row = " by row" if len(set(counts)) > 1 else ""
-    runs = found.edited or [each.run for each in some]
-    yield f"{caption(runs, data=True)}, n = {spread(counts)}{by_row}"
-    if len({each.cases for each in some if not unedited(each.run)}) > 1:
+    yield f"{caption(found.edited or runs, data=True)}, n = {spread(counts)}{by_row}"
+    if len({each.cases for each in found.some if not each.unedited}) > 1:
         yield "the best are marked among rows of the same cases alone"
     if table.value == "falls":
         yield f"of so many tests over cases that can be made; p < {FALLS}, not corrected"
-    if (table.split or table.by) and any(each.run.regime.mode == "batch" for each in some):
+    if (table.split or table.by) and any(run.regime.mode == "batch" for run in runs):
         yield "where one batch has all cases of a number, it says nothing of other batches"
-    yield from shared_caveats([each.run for each in some])
+    yield from shared_caveats(runs)

@@ -1,4 +1,4 @@
-"""Commands that read run folders: case, score, compare, diff, report, repair; and how they show what they find."""
+"""Commands that read run folders: case, score, compare, diff, repair; and how they show what they find."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ def show(data: Any, *parts: RenderableType | tuple[str, str] | Grid, as_json: bo
         return
     for part in parts:
         if isinstance(part, Grid):
-            for each in rich([part], out.width):
-                out.print(each)
-        elif isinstance(part, tuple):
-            out.print(labelled(*part, out.width))
+            out.print(*rich([part], out.width), sep="\n")
         else:
-            out.print(part)
+            out.print(labelled(*part, out.width) if isinstance(part, tuple) else part)

@@ -1,16 +1,12 @@
-"""The command ``case``: what was written, asked and answered in one case of a run, side by side.
-
-This is the view of RULE-EDIT's Appendix D for any task. It shows what stands in the run folder.
-"""
+"""The command ``case``: one case as RULE-EDIT's Appendix D shows it: written, asked and answered."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import click
-from rich.table import Table
+from rich.text import Text as Line
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.errors import UsageError
@@ -21,7 +17,7 @@ from edit_harness.run.results import Results
 from edit_harness.shell.options import as_json, debug
 from edit_harness.shell.terminal import plain
 
-from . import out
+from . import show
 
 MARKS = {0.0: "wrong", 1.0: "right"}
 
@@ -41,46 +37,40 @@ def case(folder: str, name: str, as_json: bool, debug: bool) -> None:
         )
     case = run.by_id[name]
     records = sorted((r for r in run.everything if r.case == name), key=lambda r: r.state)
-    if as_json:
-        answers = [record.row for record in records]
-        out.out(json.dumps({"case": encode_case(case), "records": answers}, indent=1))
-        return
-    out.print(plain(f"case {case.id}", "bold"))
+    data = {"case": encode_case(case), "records": [record.row for record in records]}
+    show(data, *told(case, records), as_json=as_json)
+
+
+def told(case: Case, records: Sequence[Record]) -> Iterator[Line | tuple[str, str]]:
+    """Yield the parts of the view: headings, and texts behind their labels."""
+    yield plain(f"case {case.id}", "bold")
     for request in case.requests:
-        print_rows([("write", f"{request.text} -> {request.target_new}")])
+        yield "write", f"{request.text} -> {request.target_new}"
     for record in records:
         if record.state:
-            out.print(plain(f"\nstate {record.state}", "bold"))
+            yield plain(f"\nstate {record.state}", "bold")
         if record.message:
-            out.print(f"{record.status}: {record.message}")
-        print_probes(case, record)
+            yield plain(f"{record.status}: {record.message}")
+        sides = [[decode_answer(a) for a in side] for side in (record.before, record.after)]
+        for role, numbers in groupby(range(len(case.probes)), key=lambda i: case.probes[i].role):
+            yield plain(f"\n{role}", "cyan")
+            for i in numbers:
+                tags = "".join(f"  [{value}]" for value in case.probes[i].tags.values())
+                yield "", case.probes[i].query.prompt + tags
+                for label, side in zip(("before", "after"), sides, strict=True):
+                    yield from answered(case.probes[i], label, side[i] if i < len(side) else None)
 
 
-def print_probes(case: Case, record: Record) -> None:
-    """Print each probe under its role, with its answers."""
-    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-    for role, numbers in groupby(range(len(case.probes)), key=lambda i: case.probes[i].role):
-        out.print(plain(f"\n{role}", "cyan"))
-        for i in numbers:
-            probe = case.probes[i]
-            tags = "".join(f"  [{value}]" for value in probe.tags.values())
-            print_rows([("", probe.query.prompt + tags), *answered(probe, before[i:], after[i:])])
-
-
-def answered(
-    probe: Probe, before: Sequence[Answer | None], after: Sequence[Answer | None]
-) -> Iterator[tuple[str, str]]:
-    """Yield the first answers before and after, each under its label; none of a failed case."""
-    for label, answers in (("before", before), ("after", after)):
-        answer = answers[0] if answers else None
-        if isinstance(answer, Divergence) and label == "after":
-            yield "moved", f"KL {answer.forward:.3g} nats, reversed {answer.reverse:.3g}"
-        elif isinstance(answer, Text):
-            yield label, answer.text.strip() + verdict(answer)
-        elif isinstance(answer, Scores) and isinstance(probe.query, Choose):
-            # The likeliest candidate stands first.
-            likely = sorted(enumerate(probe.query.candidates), key=lambda it: -answer.prob(it[0]))
-            yield label, "   ".join(f"{text} {answer.prob(i):.3g}" for i, text in likely)
+def answered(probe: Probe, label: str, answer: Answer | None) -> Iterator[tuple[str, str]]:
+    """Yield an answer behind its label; nothing where there is nothing to show."""
+    if isinstance(answer, Divergence) and label == "after":
+        yield "moved", f"KL {answer.forward:.3g} nats, reversed {answer.reverse:.3g}"
+    elif isinstance(answer, Text):
+        yield label, answer.text.strip() + verdict(answer)
+    elif isinstance(answer, Scores) and isinstance(probe.query, Choose):
+        # The likeliest candidate stands first.
+        likely = sorted(enumerate(probe.query.candidates), key=lambda it: -answer.prob(it[0]))
+        yield label, "   ".join(f"{text} {answer.prob(i):.3g}" for i, text in likely)
 
 
 def verdict(answer: Text) -> str:
@@ -93,12 +83,3 @@ def verdict(answer: Text) -> str:
     words += ["right before the edit"] if verdict.reverted else []
     words += [verdict.note] if verdict.note else []
     return f"   [{'; '.join(words)}]"
-
-
-def print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    """Print texts beside their labels."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(width=8)
-    for label, text in rows:
-        grid.add_row(plain(label, "dim"), text)
-    out.print(grid)

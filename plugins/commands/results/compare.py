@@ -1,7 +1,4 @@
-"""The command ``compare``: whether two runs differ, measure by measure, over the same cases.
-
-How runs are paired and tested stands in `.pairing`; why two runs are different ones says `.diff`.
-"""
+"""The command ``compare``: whether two runs differ, measure by measure; `.pairing` pairs and tests them."""
 
 from __future__ import annotations
 
@@ -91,39 +88,36 @@ def headings(pairing: Pairing) -> Iterator[tuple[str, str]]:
 
 def grid(contrasts: Sequence[Contrast]) -> Grid:
     """Return the table of measures, without details."""
-    counts = sorted({each.difference.n for each in contrasts})
     rows = [
         ([layouts.directed(each.name, each.measure.better)], cells(each))
         for each in contrasts
         if not each.measure.detail
     ]
-    title = f"{layouts.spread(counts)} cases that both measured"
+    title = f"{layouts.spread([e.difference.n for e in contrasts])} cases that both measured"
     return Grid(title, ["Metric"], [*HEADS, "n"], rows)
 
 
 def cells(each: Contrast) -> list[Cell]:
     """Return a measure's numbers as they are printed."""
     line = MeasureRow(each.name, each.measure, None, None)
-    change = report.number(each.difference.value, line)
-    if each.difference.value > 0 and not change.startswith("<"):
+    first, second, change = (
+        report.number(value, line) for value in (each.first, each.second, each.difference.value)
+    )
+    if each.difference.value > 0:
         change = f"+{change}"
-    effect = "–" if each.effect is None else f"{each.effect:.2f}"
     p = "–" if each.adjusted is None else f"{each.adjusted:.2g}"
-    return [
-        Cell(report.number(each.first, line)),
-        Cell(report.number(each.second, line)),
-        Cell(change, mark="best" if each.differs else ""),
-        Cell(layouts.bounds(each.difference, line) or "–"),
-        Cell("< 1e-4" if each.adjusted is not None and each.adjusted < 1e-4 else p),
-        Cell(f"+{each.gained} −{each.lost}" if each.test == MCNEMAR else effect),
-        Cell(str(each.difference.n)),
-    ]
+    p = "< 1e-4" if each.adjusted is not None and each.adjusted < 1e-4 else p
+    effect = "–" if each.effect is None else f"{each.effect:.2f}"
+    effect = f"+{each.gained} −{each.lost}" if each.test == MCNEMAR else effect
+    rest = [layouts.bounds(each.difference, line) or "–", p, effect, str(each.difference.n)]
+    marked = Cell(change, mark="best" if each.differs else "")
+    return [Cell(first), Cell(second), marked, *map(Cell, rest)]
 
 
 def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     """Yield what a reader of the table has to know: what differs, what columns mean, what was left out."""
-    found = [each.name for each in contrasts if each.differs and not each.measure.detail]
-    yield "differs", ", ".join(found) or f"nothing, at {ALPHA:.0%}"
+    found = ", ".join(e.name for e in contrasts if e.differs and not e.measure.detail)
+    yield "differs", found or f"nothing, at {ALPHA:.0%}"
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
     yield "CI", "each interval is of one measure, and not corrected for their number as p is"
     for text, count in pairing.left_out.items():
@@ -153,13 +147,9 @@ def as_data(
     pairing: Pairing, contrasts: Sequence[Contrast], notes: Sequence[str]
 ) -> dict[str, Any]:
     """Return everything unrounded, JSON-ready but for what is not finite."""
-    first, second = (
-        {"path": str(run.folder.path), **facts.facts(run)}
-        for run in (pairing.first, pairing.second)
-    )
+    sides = (("A", pairing.first), ("B", pairing.second))
     return {
-        "A": first,
-        "B": second,
+        **{side: {"path": str(run.folder.path), **facts.facts(run)} for side, run in sides},
         "cases": len(pairing.records),
         "left_out": dict(pairing.left_out),
         "level": LEVEL,
@@ -169,21 +159,12 @@ def as_data(
 
 
 def _measure(each: Contrast) -> dict[str, Any]:
+    change, measure = each.difference, each.measure
     return {
-        "A": each.first,
-        "B": each.second,
-        "difference": each.difference.value,
-        "low": each.difference.low,
-        "high": each.difference.high,
-        "n": each.difference.n,
-        "unit": each.measure.unit,
-        "better": each.measure.better,
-        "test": each.test,
-        "units": each.units,
-        "p": each.p,
-        "p_adjusted": each.adjusted,
+        "A": each.first, "B": each.second, "difference": change.value,
+        "low": change.low, "high": change.high, "n": change.n,
+        "unit": measure.unit, "better": measure.better,
+        "test": each.test, "units": each.units, "p": each.p, "p_adjusted": each.adjusted,
         "d_z": each.effect if each.test == T_TEST else None,
-        "gained": each.gained,
-        "lost": each.lost,
-        "differs": each.differs,
-    }
+        "gained": each.gained, "lost": each.lost, "differs": each.differs,
+    }  # fmt: skip

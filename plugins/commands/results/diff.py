@@ -1,24 +1,17 @@
-"""The command ``diff``: why two runs are different ones, and which cases came out otherwise.
-
-Settings are compared as they stand in the manifests, answers as they stand in the records: no
-metric is asked and no plugin loaded, so that runs of what is not installed can be looked at too.
-Whether a difference is more than chance says `.compare`.
-"""
+"""The command ``diff``: why two runs are different ones. Neither metrics nor plugins are needed for it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import click
 
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.manifest import Identity, Segment
+from edit_harness.folder.manifest import Identity, Manifest, Segment
 from edit_harness.folder.manifest import as_json as as_mapping
-from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
 from edit_harness.shell.options import as_json, debug
 
@@ -33,6 +26,35 @@ DIGEST, SHORT = 64, 12
 ABSENT = "–"
 
 
+class Change(NamedTuple):
+    """A setting that two runs have otherwise, or a part of one."""
+
+    field: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is not the same in two runs."""
+
+    identity: list[Change]
+    """What makes them two runs: the parts of the fingerprint."""
+    environment: list[Change]
+    """What is recorded besides."""
+    shared: list[Pair]
+    """The final records of the cases that both have, with the same content."""
+    apart: int
+    """How many cases are in one run alone, or have another content."""
+    same: bool
+    """Whether they are one run: equal fingerprints and equal rows, but for seconds."""
+
+    @property
+    def cases(self) -> list[Pair]:
+        """What came out otherwise of the cases that both have: statuses, and answers after the edit."""
+        return [(a, b) for a, b in self.shared if (a.status, a.after) != (b.status, b.after)]
+
+
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
@@ -40,28 +62,44 @@ ABSENT = "–"
 @debug
 def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
     """Say why two runs are different ones: settings, code, data, and which cases came out otherwise."""
-    found = Difference(*(Results.read(RunFolder.at(name), {}) for name in (first, second)))
+    one, two = (Results.read(RunFolder.at(name), {}) for name in (first, second))
+    found = difference(one, two)
     data = {
         "same": found.same,
-        "A": str(found.first.folder.path),
-        "B": str(found.second.folder.path),
-        "identity": [asdict(change) for change in found.identity],
-        "environment": [asdict(change) for change in found.environment],
+        "A": str(one.folder.path),
+        "B": str(two.folder.path),
+        "identity": [change._asdict() for change in found.identity],
+        "environment": [change._asdict() for change in found.environment],
         "shared": len(found.shared),
         "apart": found.apart,
-        "cases": [one.case for one, _ in found.cases],
+        "cases": [pair[0].case for pair in found.cases],
     }
     same = ["the same run: equal fingerprints and equal rows"] if found.same else []
     show(data, *same, *grids(found), *remarks(found), as_json=as_json)
 
 
-@dataclass(frozen=True)
-class Change:
-    """A setting that two runs have otherwise, or a part of one."""
+def difference(one: Results, two: Results) -> Difference:
+    """Return what is not the same in two runs."""
+    identity = identities(one.manifest.identity, two.manifest.identity)
+    pairs = paired(one.records, two.records)
+    shared = [pair for pair in pairs if same_content(one, two, pair[0].case)]
+    cases = {record.case for run in (one, two) for record in run.records}
+    rows = [{r.visit: {**vars(r), "seconds": None} for r in run.everything} for run in (one, two)]
+    return Difference(
+        identity,
+        list(changes(_besides(one.manifest), _besides(two.manifest))),
+        shared,
+        len(cases) - len(shared),
+        same=not identity and rows[0] == rows[1],
+    )
 
-    field: str
-    first: Any
-    second: Any
+
+def _besides(said: Manifest) -> dict[str, Any]:
+    return {
+        "judged_by": said.judged_by and as_mapping(said.judged_by),
+        "environment": environment_of(said.segments),
+        "cases": len(said.cases),
+    }
 
 
 def identities(one: Identity, two: Identity) -> list[Change]:
@@ -95,58 +133,6 @@ def environment_of(segments: Sequence[Segment]) -> dict[str, str]:
     return {name: ", ".join(each) for name, each in found.items()}
 
 
-@dataclass(eq=False)
-class Difference:
-    """Two runs, and what is not the same in them."""
-
-    first: Results
-    second: Results
-
-    @cached_property
-    def identity(self) -> list[Change]:
-        """What makes them two runs: the parts of the fingerprint."""
-        return identities(self.first.manifest.identity, self.second.manifest.identity)
-
-    @cached_property
-    def environment(self) -> list[Change]:
-        """What is recorded besides, and is no part of the fingerprint."""
-        one, two = (
-            {
-                "judged_by": said.judged_by and as_mapping(said.judged_by),
-                "environment": environment_of(said.segments),
-                "cases": len(said.cases),
-            }
-            for said in (self.first.manifest, self.second.manifest)
-        )
-        return list(changes(one, two))
-
-    @cached_property
-    def shared(self) -> list[Pair]:
-        """The final records of the cases that both have, with the same content."""
-        pairs = paired(self.first.records, self.second.records)
-        return [pair for pair in pairs if same_content(self.first, self.second, pair[0].case)]
-
-    @cached_property
-    def cases(self) -> list[Pair]:
-        """What came out otherwise of the cases that both have: statuses, and answers after the edit."""
-        return [(a, b) for a, b in self.shared if (a.status, a.after) != (b.status, b.after)]
-
-    @property
-    def apart(self) -> int:
-        """How many cases are in one run alone, or have another content."""
-        cases = {record.case for run in (self.first, self.second) for record in run.records}
-        return len(cases) - len(self.shared)
-
-    @cached_property
-    def same(self) -> bool:
-        """Whether they are one run: equal fingerprints and equal rows, but for seconds."""
-        one, two = (
-            {r.visit: {**vars(r), "seconds": None} for r in run.everything}
-            for run in (self.first, self.second)
-        )
-        return not self.identity and one == two
-
-
 def grids(found: Difference) -> Iterator[Grid]:
     """Yield the tables: of settings, and of the cases that came out otherwise."""
     for title, some in (
@@ -158,16 +144,10 @@ def grids(found: Difference) -> Iterator[Grid]:
             yield Grid(title, ["Field", "A", "B"], [], fields)
     if found.cases:
         title = f"cases that came out otherwise: {len(found.cases)} of {len(found.shared)}"
-        rows = [([a.case, a.status, b.status], _largest(a, b)) for a, b in found.cases]
+        rows = [([a.case, a.status, b.status], distance(a.after, b.after)) for a, b in found.cases]
         rows.sort(key=lambda row: (row[0][1] == row[0][2], -row[1]))
         shown: list[Row] = [(names, [Cell(f"{far:.3g}")]) for names, far in rows[:SHOWN]]
         yield Grid(f"{title}, worst first", ["Case", "A", "B"], ["Largest change"], shown)
-
-
-def _largest(one: Record, two: Record) -> float:
-    """Return by how much log-probabilities after the edit differ at most."""
-    pairs = zip(one.after, two.after, strict=False)
-    return max((distance(a, b) for a, b in pairs), default=0.0)
 
 
 def remarks(found: Difference) -> Iterator[tuple[str, str]]:
@@ -177,8 +157,10 @@ def remarks(found: Difference) -> Iterator[tuple[str, str]]:
     if not found.identity:
         yield "note", "equal fingerprints: one kind of run, made twice"
     if found.apart:
-        text = f"{found.apart} cases are in one run alone, or ask something else in the other"
-        yield "note", text
+        yield (
+            "note",
+            f"{found.apart} cases are in one run alone, or ask something else in the other",
+        )
     if found.cases:
         yield "changes", "log-probabilities after the edit, in nats"
     elif found.shared:

@@ -1,8 +1,4 @@
-"""Two runs case by case: which cases can be compared, and how the measures of these differ.
-
-A pair is a case that both runs measured, with the same content, and of which the unedited model, if
-it is the same one, said the same. The tests are those of `edit_harness_plugins.significance`.
-"""
+"""Two runs case by case: which cases can be compared, and how the measures of these differ."""
 
 from __future__ import annotations
 
@@ -19,16 +15,10 @@ from edit_harness import stats
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, measures_of, usable
+from edit_harness.run.estimates import LEVEL, difference, limits_of, measured, usable
 from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
-from edit_harness_plugins.significance import (
-    benjamini_hochberg,
-    effect_size,
-    mcnemar,
-    one_sample,
-    sign,
-)
+from edit_harness_plugins.significance import benjamini_hochberg, mcnemar, one_sample, sign
 
 ALPHA = 1 - LEVEL
 """The level of tests, that of the intervals."""
@@ -77,24 +67,15 @@ class Pairing:
     first: Results
     second: Results
 
-    @cached_property
-    def records(self) -> list[Pair]:
+    def __post_init__(self) -> None:
+        one, two = (usable(run.records) for run in (self.first, self.second))
+        both = [(pair, self._why_not(*pair)) for pair in paired(one, two)]
+        self.records = [pair for pair, why in both if not why]
         """The pairs, in the order of the first run."""
-        return [pair for pair, why in self._both if not why]
-
-    @cached_property
-    def left_out(self) -> Counter[str]:
+        self.left_out = Counter(why for _, why in both if why)
         """How many cases are not compared, by the reason."""
-        found = Counter(why for _, why in self._both if why)
-        one, two = ({r.case for r in usable(run.records)} for run in (self.first, self.second))
-        alone = {"measured in A alone": len(one - two), "measured in B alone": len(two - one)}
-        return found + Counter(alone)
-
-    @cached_property
-    def _both(self) -> list[tuple[Pair, str]]:
-        """The cases that both measured, with why they are left out."""
-        sides = [usable(run.records) for run in (self.first, self.second)]
-        return [(pair, self._why_not(*pair)) for pair in paired(*sides)]
+        alone = {"A": len(one) - len(both), "B": len(two) - len(both)}
+        self.left_out += Counter({f"measured in {side} alone": n for side, n in alone.items()})
 
     def _why_not(self, one: Record, two: Record) -> str:
         if not same_content(self.first, self.second, one.case):
@@ -102,16 +83,12 @@ class Pairing:
         model = self.first.manifest.identity.model
         if model != self.second.manifest.identity.model:
             return ""
-        pairs = zip(one.before, two.before, strict=False)
-        alike = all(distance(a, b) <= TOLERANCES.get(model.dtype, 0.0) for a, b in pairs)
+        alike = distance(one.before, two.before) <= TOLERANCES.get(model.dtype, 0.0)
         return "" if alike else "unlike before the edit"
 
     @cached_property
     def clusters(self) -> np.ndarray | None:
-        """The label of each pair where edits are shared; None where the pairs are independent.
-
-        Cases of one batch share an edit, so that only batches of both runs are independent.
-        """
+        """The label of each pair where edits are shared, since they are of one batch; else None."""
         sides = zip((self.first, self.second), zip(*self.records, strict=True), strict=True)
         labels = [
             [record.state if run.regime.mode == "batch" else i for i, record in enumerate(side)]
@@ -139,15 +116,14 @@ class Pairing:
         limits, changed = limits_of(metric.measures, change=True), difference(metric)
         changes = stats.estimates(columns, changed, limits, level=LEVEL, groups=labels)
         moves = stats.influences(columns, changed, labels)
-        for measure, means in measures_of({name: metric}).items():
+        for measure, means in metric.measures.items():
             key = f"post_{measure}"
             first, second = (side.get(key, math.nan) for side in sides)
-            if math.isnan(first) or math.isnan(second):
-                continue
-            plain = Contrast(measure, means, first, second, changes[key])
-            found = _tested(plain, changes[key].value + moves[key])
-            values = [columns.get(side + key) for side in SIDES]
-            yield _of_cases(found, *values, clustered=labels is not None)
+            if not (math.isnan(first) or math.isnan(second)):
+                plain = Contrast(measure, means, first, second, changes[key])
+                found = _tested(plain, changes[key].value + moves[key])
+                values = [columns[side + key] for side in SIDES if side + key in columns]
+                yield _of_cases(found, values, clustered=labels is not None)
 
     def _columns(self, name: str) -> tuple[Columns, np.ndarray | None]:
         """Return a metric's columns of both sides, NaN where either has none, and their clusters."""
@@ -175,9 +151,13 @@ def same_content(one: Results, two: Results, case: str) -> bool:
     return bool(one.by_id.get(case) == two.by_id.get(case))
 
 
-def distance(one: Any, two: Any) -> float:
-    """Return by how much two stored answers' log-probabilities or divergences differ at most."""
-    pairs = zip(_numbers(one), _numbers(two), strict=False)
+def distance(one: Sequence[Any], two: Sequence[Any]) -> float:
+    """Return by how much log-probabilities or divergences of stored answers differ at most."""
+    pairs = (
+        pair
+        for answers in zip(one, two, strict=False)
+        for pair in zip(*map(_numbers, answers), strict=False)
+    )
     return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
 
 
@@ -201,35 +181,24 @@ def _joined(one: Sequence[int], two: Sequence[int]) -> np.ndarray:
 
 
 def _tested(plain: Contrast, x: np.ndarray) -> Contrast:
-    """Return a contrast with the t-test of what stands for its independent units.
-
-    Where nothing varies, t is not defined. Then all units differ alike, and the sign test says how
-    likely that is.
-    """
-    found, value = one_sample(x, LEVEL), plain.difference.value
-    plain = replace(plain, units=len(x), effect=effect_size(np.zeros(len(x)), x))
-    if found.p is None:
-        p = sign(len(x) if value else 0, len(x) if value > 0 else 0)
-        return replace(plain, test=SIGN, p=p)
-    return replace(plain, test=T_TEST, p=found.p)
+    """Return a contrast with the t-test of what stands for its independent units."""
+    found, value, n = one_sample(x), plain.difference.value, len(x)
+    if found.t is None:  # nothing varies, and all units differ alike: how likely is that?
+        p = sign(n if value else 0, n if value > 0 else 0)
+        return replace(plain, units=n, test=SIGN, p=p)
+    return replace(plain, units=n, test=T_TEST, p=found.p, effect=found.t / math.sqrt(n))
 
 
-def _of_cases(
-    found: Contrast, one: np.ndarray | None, two: np.ndarray | None, *, clustered: bool
-) -> Contrast:
+def _of_cases(found: Contrast, values: Sequence[np.ndarray], *, clustered: bool) -> Contrast:
     """Return a contrast as its values over cases have it: of single answers it is by McNemar's test."""
-    if (
-        one is None
-        or two is None
-        or not (
-            np.isclose(np.nanmean(one), found.first) and np.isclose(np.nanmean(two), found.second)
-        )
-    ):  # no mean over cases, but of all checks, say
+    means = [float(np.nanmean(side)) for side in values]
+    if not means or not np.allclose(means, [found.first, found.second]):
+        # no mean over cases, but of all checks, say
         return replace(found, test=found.test.replace(T_TEST, JACKKNIFE), effect=None)
-    pairs = mcnemar(one, two)
+    pairs = mcnemar(*values)
     found = replace(found, difference=replace(found.difference, n=pairs.n))
-    values = np.concatenate([one, two])
-    if clustered or not set(values[~np.isnan(values)].tolist()) <= {0.0, 1.0}:
+    every = np.concatenate(values)
+    if clustered or not set(every[~np.isnan(every)].tolist()) <= {0.0, 1.0}:
         return found
     found = replace(found, gained=pairs.gained, lost=pairs.lost)
     return replace(found, test=MCNEMAR, p=pairs.p, effect=None)

@@ -1,15 +1,10 @@
-"""The command ``repair``: damaged lines of a run's log are moved aside, never mended.
-
-What is kept are rows whose checksum fits; the others run again. The log that remains is a clean one,
-numbered anew and put into place whole, so that a repair that is interrupted changes nothing.
-"""
+"""The command ``repair``: damaged lines of a run's log are moved aside, never mended; those cases run again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,13 +13,11 @@ from edit_harness.data import Visit
 from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
-from edit_harness.folder.record import FRAME, Record
+from edit_harness.folder.record import Record
 from edit_harness.shell.options import debug
 
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
-Row = tuple[int, dict[str, Any], Record]
-"""A row's number, and what it says."""
 
 
 @click.command()
@@ -39,17 +32,24 @@ def repair(run: str, debug: bool) -> None:
     folder = RunFolder(path, RunFolder(path).mark or first_mark(path))
     try:
         with files.locked(path, "wait until it has ended"):
-            if is_sound(folder):
+            try:
+                folder.records()
                 click.echo(f"nothing to repair in {path}")
                 return
+            except RunFolderError as error:
+                if "log format" in error.cause:
+                    raise
             kept, bad = sorted_out(folder)
-            move_aside(folder, kept, bad)
+            lines = [log.encoded(seq, folder.mark, record.row) for seq, record in enumerate(kept)]
+            files.put(path / "samples.bad.jsonl", b"".join(bad))
+            files.put(folder.samples, b"".join(lines))
+            folder.event("repair")
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be repaired: {error.strerror}", "nothing was changed; make room"
         ) from None
-    lines = counted(len(bad), "damaged line")
-    click.echo(f"kept {counted(len(kept), 'row')}; {lines} in samples.bad.jsonl")
+    damaged = counted(len(bad), "damaged line")
+    click.echo(f"kept {counted(len(kept), 'row')}; {damaged} in samples.bad.jsonl")
     if bad:
         click.echo("the command that made the run goes on, and runs again what is missing")
 
@@ -57,40 +57,18 @@ def repair(run: str, debug: bool) -> None:
 def first_mark(path: Path) -> str:
     """Return the mark of the first sound row: of a folder without a manifest it says which run it is."""
     with open(path / "samples.jsonl", "rb") as file:
-        heads = (log.sound(data) for data in file)
-        return next((head[3].decode() for head in heads if head), "")
+        return next((head[3].decode() for head in map(log.sound, file) if head), "")
 
 
-def is_sound(folder: RunFolder) -> bool:
-    """Tell whether a log can be read. Raises `RunFolderError` for one of another version."""
-    try:
-        folder.records()
-    except RunFolderError as error:
-        if "log format" in error.cause:
-            raise
-        return False
-    return True
+def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
+    """Return the records that stand, and the lines that are damaged or contradict each other.
 
-
-def move_aside(folder: RunFolder, kept: Sequence[Row], bad: Sequence[bytes]) -> None:
-    """Write the log anew, without the lines that are bad; these stand in ``samples.bad.jsonl``."""
-    rows = [{key: value for key, value in row.items() if key not in FRAME} for _, row, _ in kept]
-    lines = [log.encoded(seq, folder.mark, row) for seq, row in enumerate(rows)]
-    files.put(folder.path / "samples.bad.jsonl", b"".join(bad))
-    files.put(folder.samples, b"".join(lines))
-    folder.event("repair")
-
-
-def sorted_out(folder: RunFolder) -> tuple[list[Row], list[bytes]]:
-    """Return the rows that stand, in the order of their numbers, and the lines that are moved aside.
-
-    These are what is damaged, and rows that contradict each other, of which none stands. Raises
-    `RunFolderError` if all rows are another run's.
+    Raises `RunFolderError` if all rows are another run's.
     """
-    found: dict[bytes, Row] = {}
+    found: dict[bytes, tuple[int, Record]] = {}
     bad: list[bytes] = []
     marks = set()
-    withdrawn = list(withdrawn_by_events(folder.path))
+    withdrawn = withdrawn_by_events(folder.path)
     with open(folder.samples, "rb") as file:
         for data in file:
             # Line ends that were changed, as by git, are put right.
@@ -105,7 +83,7 @@ def sorted_out(folder: RunFolder) -> tuple[list[Row], list[bytes]]:
                 if "withdraws" in row:
                     withdrawn.append(tuple(row["withdraws"]))
                 else:
-                    found[line] = int(head[2]), row, Record.read(line)
+                    found[line] = int(head[2]), Record.read(line)
             except (ValueError, TypeError, KeyError):
                 bad.append(line)
     if marks and folder.mark not in marks:
@@ -114,13 +92,13 @@ def sorted_out(folder: RunFolder) -> tuple[list[Row], list[bytes]]:
             "nothing was changed; put the run's own manifest.json and cases.jsonl back",
         )
     standing = {
-        line: row
-        for line, row in sorted(found.items(), key=lambda item: item[1][0])
-        if not any(first <= row[0] <= last for first, last in withdrawn)
+        line: record
+        for line, (number, record) in sorted(found.items(), key=lambda item: item[1][0])
+        if not any(first <= number <= last for first, last in withdrawn)
     }
-    doubtful = contradictory([record for _, _, record in standing.values()])
-    bad += [line for line, (_, _, record) in standing.items() if record.visit in doubtful]
-    return [row for row in standing.values() if row[2].visit not in doubtful], bad
+    doubtful = contradictory(list(standing.values()))
+    bad += [line for line, record in standing.items() if record.visit in doubtful]
+    return [record for record in standing.values() if record.visit not in doubtful], bad
 
 
 def contradictory(records: Sequence[Record]) -> set[Visit]:
@@ -134,8 +112,8 @@ def contradictory(records: Sequence[Record]) -> set[Visit]:
     return found
 
 
-def withdrawn_by_events(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield what was withdrawn since the last repair: the row that says so may be damaged."""
+def withdrawn_by_events(path: Path) -> list[tuple[int, int]]:
+    """Return what was withdrawn since the last repair: the row that says so may be damaged."""
     ranges: list[tuple[int, int]] = []
     with suppress(RunFolderError):  # what stands before the damage counts
         for line in log.scan(path / "events.jsonl"):
@@ -144,4 +122,4 @@ def withdrawn_by_events(path: Path) -> Iterator[tuple[int, int]]:
                 ranges = []
             elif row.get("kind") == "withdraw":
                 ranges.append((row["first"], row["last"]))
-    yield from ranges
+    return ranges

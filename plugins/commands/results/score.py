@@ -1,12 +1,7 @@
-"""The command ``score``: the numbers of run folders again, from their answers, without a model.
-
-Texts that wait for a judge are given to it, and what it says is added to the folder; everything else in a
-folder's records stays as it was written. A run has one judge: what another says goes to a re-judged copy.
-"""
+"""The command ``score``: the numbers of run folders again, without a model, and verdicts on texts that wait."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,10 +25,8 @@ from edit_harness.run.results import Results, revalued
 from edit_harness.run.spec import RunSpec
 from edit_harness.shell.options import SETTINGS, as_json, debug, many, takes, with_plugins
 
-from ..report.facts import sound
 from ..run import console
 
-DONE, SOME_FAILED = 0, 1
 CASES = 16
 """Cases that are judged before what is said of them is written: what an interruption can lose."""
 IN_USE = "wait until it has ended"
@@ -62,7 +55,7 @@ def score(
     debug: bool,
 ) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
-    several, codes = len(runs) > 1, [DONE]
+    several, codes = len(runs) > 1, [console.DONE]
     scored: list[Results] = []
     for name in runs:
         with console.tolerated(codes, several):
@@ -71,18 +64,12 @@ def score(
                 named = make_metrics(plugins, metrics)
                 again = replace(again, metrics=named, everything=revalued(again, named))
             scored.append(again)
-    if quiet:
-        for run in scored:
+    for run in scored:
+        if quiet:
             console.note_pending(run)
-    if as_json:
-        results = [run.results() for run in scored]
-        console.out.out(json.dumps(results if several else results[0], indent=1))
-    else:
-        for run in scored:
+        if not as_json:
             console.finished(run, quiet=quiet, verbose=verbose, named=len(scored) > 1)
-        for table in console.summary(scored) if len(scored) > 1 else ():
-            console.out.print(table)
-    return max(*codes, DONE if all(map(sound, scored)) else SOME_FAILED)
+    return console.ended(scored, codes, several=several, as_json=as_json)
 
 
 def rescored(
@@ -129,9 +116,13 @@ def asked_judge(
         return None
     component = plugins.find("judge", name or (run.judge.name if run.judge else ""))
     practical = getattr(component.load(), "practical", ())
-    told = name and any(each not in practical for each in given)
-    own = run.judge if run.judge and run.judge.name == component.name and not told else None
-    found = {**own.fields, **(run.manifest.judge_settings or {})} if own else {}
+    found: dict[str, Any] = {}
+    if (
+        run.judge
+        and run.judge.name == component.name
+        and not (name and given.keys() - {*practical})
+    ):
+        found = {**run.judge.fields, **(run.manifest.judge_settings or {})}
     judge = make_named(component, {**found, **given}, run.manifest.identity.seed)
     check_outward(judge, found.keys() - given.keys(), run)
     check_kinds(judge.value, judge.name, run.cases)
@@ -224,21 +215,18 @@ def fill(run: Results, judge: Named, write: Writer) -> None:
     for start in range(0, len(waiting), CASES):
         some = waiting[start : start + CASES]
         asked = [(run.by_id[record.case], answers(record)) for record in some]
-        said = judged_apart(judge.value, asked)
         filled = [
-            judged(record, case, own, run.metrics)
-            for record, (case, _), own in zip(some, asked, said, strict=True)
+            judged(record, case, said, run.metrics)
+            for record, (case, _), said in zip(
+                some, asked, judged_apart(judge.value, asked), strict=True
+            )
         ]
-        if not spoken and pending(filled) < pending(some):
+        before, after = (sum(r.verdicts["pending"] for r in each) for each in (some, filled))
+        if not spoken and after < before:
             spoken = True
             run.folder.write_manifest(with_judge(run, judge, JudgeId(**described(judge))))
         for record in filled:
             write(record)
-
-
-def pending(records: Sequence[Record]) -> int:
-    """Return how many texts wait for a judge."""
-    return sum(record.verdicts["pending"] for record in records)
 
 
 def judged(

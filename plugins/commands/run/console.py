@@ -1,12 +1,9 @@
-"""What a run shows on the terminal: header, progress, tables.
-
-Results go to stdout, everything else to stderr. Texts from data are never read as markup.
-"""
+"""What a run shows on the terminal: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,29 +11,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from edit_harness.errors import DataError, HarnessError, LeakError, counted, one_line
-from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.record import INVALID, OK, Record
+from edit_harness.folder.record import OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run.controls import is_control
-from edit_harness.run.estimates import LEVEL, usable
-from edit_harness.run.report import single
+from edit_harness.run.estimates import usable
 from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
 from ..report import formats, layouts
 from ..report import remarks as about
-from ..report.facts import facts
-from ..report.tables import combined, curve, listed
+from ..report.facts import failed, grouped, labels, sound
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from edit_harness.run.evaluation import Evaluation
 
+DONE, SOME_FAILED = 0, 1
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
-APART = ("Editor", "Preset", "Task", "Model", "Precision", "Mode", "Judge", "Seed")
-"""What may tell the runs of a summary apart."""
 
 out = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
@@ -44,54 +37,45 @@ err = Terminal(stderr=True)
 
 def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
-    for label, text in _header(evaluations, where):
-        _line(label, text)
-
-
-def _header(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str, str]]:
     shared = evaluations[0]
-    model, task = shared.model, shared.task
-    name = model.source.family or model.source.path
-    size = f"{model.size:,} parameters"
-    yield "model", f"{name}  {size}  {model.precision}  {where or model.placement}"
-    if model.source.note:
-        yield "", model.source.note
+    model, task, source = shared.model, shared.task, shared.model.source
+    place = f"{model.precision}  {where or model.placement}"
+    line("model", f"{source.family or source.path}  {model.size:,} parameters  {place}")
+    line("", source.note)
     for what, mark in model.let_in.items():
-        yield "", f"{what.replace('_', ' ')} let in: {mark}"
+        line("", f"{what.replace('_', ' ')} let in: {mark}")
     if model.tokens.chats:
-        yield "", "prompts in the chat template, a protocol of its own: compare with no plain one"
-    if shared.preview:
-        yield "", str(shared.preview)
+        line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
+    line("", str(shared.preview or ""))
     for each in evaluations:
         preset = f"preset: {each.preset}" if each.preset else "no preset"
-        yield "editor", f"{each.label}  ({each.editor.version})  {preset}"
+        line("editor", f"{each.label}  ({each.editor.version})  {preset}")
         fields = settings(each.editor.value).items()
-        yield "", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ()))
-    what = task.value.origin or "its own data"
-    cases = f"{len(shared.cases):,} cases of {what}"
-    yield "task", f"{task.name} {task.version}  {cases}  mode {shared.regime}"
+        line("", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ())))
+    cases = f"{len(shared.cases):,} cases of {task.value.origin or 'its own data'}"
+    line("task", f"{task.name} {task.version}  {cases}  mode {shared.regime}")
     if shared.share:
         own = counted(len(shared.own_cases), "case")
-        yield "shard", f"{shared.share}: {own} of these; merge joins the shards"
+        line("shard", f"{shared.share}: {own} of these; merge joins the shards")
     for note in getattr(task.value, "notes", ()):
-        yield "note", note
+        line("note", note)
     if judge := shared.judge:
-        said = f"{judge.name} {judge.version}", _set(judge.value), judge.value.note
-        yield "judge", "  ".join(filter(None, said))
+        line("judge", f"{judge.name} {judge.version}  {_set(judge.value)}")
     for control in shared.controls:
-        yield "control", f"{control.name}  {_set(control.value)}  {control.value.note}".rstrip()
+        line("control", f"{control.name}  {_set(control.value)}")
 
 
-def _set(plugin: object) -> str:
-    """Return the fields that have another value than by default."""
+def _set(plugin: Any) -> str:
+    """Return the fields that have another value than by default, and the plugin's note."""
     usual = defaults(type(plugin))
-    return "  ".join(f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k])
+    own = [f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k]]
+    return "  ".join(filter(None, [*own, plugin.note]))
 
 
-def _line(label: str, text: str) -> None:
-    """Print one labelled line, wrapped under its label; nothing where there is no text."""
-    for i, line in enumerate(plain(text).wrap(err, err.width - 9) if text else ()):
-        err.print(Text.assemble((f"{label if i == 0 else '':9}", "bold cyan"), line))
+def line(label: str, text: str) -> None:
+    """Print a text behind its label; nothing where there is no text."""
+    if text:
+        err.print(formats.labelled(label, text, err.width))
 
 
 @contextmanager
@@ -114,32 +98,6 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
         codes.append(DataError.code)
         err.print(f"error: judge {judge.name} stopped: {one_line(why)}")
         err.print("       mend it; `edit-harness score RUN` asks it for the rest")
-
-
-def note_read_back(folder: RunFolder, again: Counter[str]) -> None:
-    """Say that a run is there already, and how cases run again that may not fail again, by status."""
-    _line("note", f"nothing is run: {folder.path} has it all; --new runs it again")
-    if again:
-        how = "--retry-failed"
-        what = ", ".join(f"{number} {status}" for status, number in again.items())
-        _line("note", f"{what}: {how} runs {'it' if again.total() == 1 else 'them'} again")
-
-
-def note_kept(evaluation: Evaluation, folder: RunFolder, retried: Collection[str]) -> None:
-    """Say how much of a run that ended early there is, and how it goes on.
-
-    ``retried`` are the statuses that another try may change.
-    """
-    planned = evaluation.visits
-    there = {record.visit: record.status for record in folder.records()}
-    kept = [there[visit] for visit in planned if visit in there]
-    again = sum(status in retried for status in kept)
-    said = [
-        f"kept: {len(kept)} of {len(planned)} cases in {folder.path}",
-        "continue with the same command" * (not there.keys() >= set(planned)),
-        f"--retry-failed runs {again} of them again" * (again > 0),
-    ]
-    err.print("; ".join(filter(None, said)))
 
 
 def note_pending(run: Results) -> None:
@@ -176,50 +134,44 @@ def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -
     if named:
         out.print(Text.assemble("\n", ("editor", "bold cyan"), "   ", plain(run.label)))
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
-    tables = [each for own in run.tables.values() for each in list(own.items())]
-    first = [next(iter(own.items())) for own in run.tables.values() if own]
+    tables = [list(own.items()) for own in run.tables.values()]
+    shown = [table for own in tables for table in own[: None if verbose else 1]]
+    rows = layouts.shown(run, verbose)
     if numbers or not usable(run.records):
-        _tables(run, tables if verbose else first, verbose=verbose)
+        out.print(single(rows, LEVEL))
+        for part in formats.rich(layouts.besides([run]), out.width):
+            out.print(part)
+        if not rows:
+            err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
+        if len(run.curve) > 1:
+            out.print(*formats.rich([layouts.curve(run)], out.width), sep="\n")
+        for title, contents in shown:
+            out.print("", formats.listed(title, contents), sep="\n")
     else:
         out.print("every case failed: there are no numbers")
     if quiet:
         return
-    if numbers and not verbose and len(tables) > len(first):
-        more = len(tables) - len(first)
-        _line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
+    if numbers and (more := sum(map(len, tables)) - len(shown)):
+        line("tables", f"{more} more: edit-harness score {run.folder.path} -v")
     for label, text in remarks(run):
-        _line(label, text)
+        line(label, text)
 
 
-def _tables(
-    run: Results, tables: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], *, verbose: bool
-) -> None:
-    rows = layouts.shown(run, verbose)
-    out.print(single(rows, LEVEL))
-    for part in formats.rich(layouts.besides([run]), out.width):
-        out.print(part)
-    if not rows:
-        err.print(f"nothing  {', '.join(run.metrics)}: nothing to measure in these cases")
-    if len(run.curve) > 1:
-        for part in formats.rich([curve(run)], out.width):
-            out.print(part)
-    for title, contents in tables:
-        out.print()
-        out.print(listed(title, contents))
+def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_json: bool) -> int:
+    """Print runs as JSON, or the tables of several runs; return the exit code."""
+    if as_json:
+        results = [run.results() for run in runs]
+        out.out(json.dumps(results if several else results[0], indent=1))
+    elif len(runs) > 1:
+        out.print(*summary(runs), sep="\n")
+    return max(*codes, DONE if all(map(sound, runs)) else SOME_FAILED)
 
 
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
-    invalid = [record for record in run.failures if record.status == INVALID]
-    failed = [record for record in run.failures if record.status != INVALID]
-    for label, records, what in (
-        ("failed", failed, "they count as failures"),
-        ("invalid", invalid, "their records cannot be used, and they count nowhere"),
-    ):
-        if records:
-            yield label, f"{len(records)} of {counted(len(run.records), 'case')}; {what}"
-        for line in list(_reasons(records))[:SHOWN_FAILURES]:
-            yield "", line[: 3 * err.width]
+    yield "failed", failed(run)
+    for why in list(_reasons(run.failures))[:SHOWN_FAILURES]:
+        yield "", why[: 3 * err.width]
     yield from about.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
@@ -236,10 +188,10 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 
-def _reasons(failed: Sequence[Record]) -> Iterator[str]:
+def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why cases failed: a reason that several share once, with the first of them."""
     cases: dict[tuple[str, str], list[str]] = {}
-    for record in failed:
+    for record in records:
         cases.setdefault((record.status, record.message), []).append(record.case)
     for (status, message), names in cases.items():
         first = ", ".join(names[:SHOWN_CASES])
@@ -249,16 +201,10 @@ def _reasons(failed: Sequence[Record]) -> Iterator[str]:
 
 
 def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
-    """Yield tables of several runs; columns that are the same in all are left out.
-
-    Numbers of different precisions do not come into one table.
-    """
-    told = [facts(run) for run in runs]
-    heads = [head for head in APART if len({own[head] for own in told}) > 1] or ["Editor"]
-    for precision in dict.fromkeys(own["Precision"] for own in told):
-        rows = [
-            ([own[head] for head in heads], run.lines)
-            for own, run in zip(told, runs, strict=True)
-            if own["Precision"] == precision
-        ]
-        yield from formats.rich([combined(heads, rows)], out.width)
+    """Yield tables of several runs of one precision each, with what tells them apart."""
+    precisions = grouped(runs, lambda run: run.manifest.identity.model.dtype)
+    always = ("Editor", "Precision") if len(precisions) > 1 else ("Editor",)
+    for some in precisions:
+        heads, names = labels(some, always)
+        lines = [layouts.shown(run, verbose=False) for run in some]
+        yield from formats.rich([layouts.combined(heads, names, lines)], out.width)

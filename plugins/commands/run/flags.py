@@ -42,10 +42,7 @@ class LoadingFlags(ModelSettings):
 
     @property
     def model_options(self) -> dict[str, Any]:
-        """Arguments of `edit_harness.loading.load.load`; ``--model-args`` win over other flags.
-
-        Raises `UsageError` for an argument that it does not have.
-        """
+        """Arguments of `edit_harness.loading.load.load`; ``--model-args`` win. Raises `UsageError`."""
         if unknown := [key for key in self.model_args if key not in MODEL_ARGUMENTS]:
             raise UsageError(
                 f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"
@@ -104,10 +101,7 @@ class RegimeFlags:
     # fmt: on
 
     def over(self, default: Regime) -> Regime:
-        """Return how edits share the model: the task's way, or what the flags say.
-
-        Raises `UsageError` for what does not fit the mode.
-        """
+        """Return how edits share the model: the task's way, or what the flags say. Raises `UsageError`."""
         if self == RegimeFlags():
             return default
         chosen = Regime(self.edit_mode or default.mode)  # type: ignore[arg-type]

@@ -10,14 +10,7 @@ import click
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness.shell.options import (
-    SETTINGS,
-    configure,
-    debug,
-    flag,
-    takes,
-    with_plugins,
-)
+from edit_harness.shell.options import SETTINGS, configure, debug, flag, takes, with_plugins
 
 from .flags import EditingFlags, Options, RegimeFlags
 
@@ -109,9 +102,9 @@ def edit(plugins: Plugins, **flags: Any) -> None:
 @with_plugins
 def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
-    from . import trying
+    from . import editing
 
-    trying.try_edit(plugins, TryFlags(**flags))
+    editing.try_edit(plugins, TryFlags(**flags))
 
 
 @click.command(context_settings=SETTINGS)

@@ -70,26 +70,27 @@ def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlag
         found = [each.make(model, given) for each in whole(editor)]
     if any(found):
         return
-    if flags.data:
-        raise UsageError(f"editor {name} learns from no data", "leave out --data")
+    if flags.data or (flags.imported and not layers):
+        flag = "--data" if flags.data else "--import"
+        raise UsageError(f"editor {name} has no use for {flag}", f"leave out {flag}")
     if not layers:
-        if flags.imported:
-            raise UsageError(f"editor {name} has nothing to import", "leave out --import")
         out.print(f"editor   {name} needs nothing prepared")
 
 
 def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: PrepareFlags) -> None:
     """Make second moments of a corpus, or take the authors', if they are not there."""
+    names = _names(layers)
+    missing = [layer for layer in layers if covariance.find(model, layer) is None]
     if flags.imported:
         if len(layers) != 1:
             raise UsageError(
-                f"{flags.imported} holds one layer, the editor needs {_names(layers)}",
+                f"{flags.imported} holds one layer, the editor needs {names}",
                 "import each on its own: --editor rome --editor-args layer=N --import FILE",
             )
         path = Path(flags.imported)
-        _save(model, {layers[0]: covariance.import_npz(path, model, layers[0])})
+        found = {layers[0]: covariance.import_npz(path, model, layers[0])}
     elif flags.corpus:
-        out.print(f"moments  {_names(layers)}: up to {flags.tokens:,} tokens")
+        out.print(f"moments  {names}: up to {flags.tokens:,} tokens")
         with bar("tokens", flags.tokens) as advance:
             found = covariance.collect(
                 model,
@@ -100,14 +101,22 @@ def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Pre
                 max_tokens=flags.tokens,
                 advance=advance,
             )
-        _save(model, found)
-    elif missing := [layer for layer in layers if covariance.find(model, layer) is None]:
+    elif missing:
         raise UsageError(
             f"the second moments of {_names(missing)} are not there",
             "say what to compute them from: --corpus FILE, or --corpus wikipedia",
         )
     else:
-        out.print(f"editor   {editor}: second moments are there ({_names(layers)})")
+        out.print(f"editor   {editor}: second moments are there ({names})")
+        return
+    path = covariance.folder(model) / covariance.cache_name(found)
+    covariance.save(found, path)
+    of = found[layers[0]].provenance
+    out.print(f"saved    {path}  ({of.tokens:,} tokens of {of.corpus})")
+
+
+def _names(layers: Sequence[int]) -> str:
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
 
 
 @contextmanager
@@ -127,18 +136,6 @@ def bar(what: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, of: shown.update(task, completed=done, total=of)
 
 
-def _save(model: Model, found: dict[int, covariance.Covariance]) -> None:
-    path = covariance.folder(model) / covariance.cache_name(found)
-    covariance.save(found, path)
-    made = next(iter(found.values())).provenance
-    out.print(f"saved    {path}  ({made.tokens:,} tokens of {made.corpus})")
-
-
-def _names(layers: Sequence[int]) -> str:
-    """Return layers as a person says them."""
-    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
-
-
 def texts(corpus: str) -> Iterator[str]:
     """Yield the documents of a corpus: ``wikipedia``, or a file.
 
@@ -153,34 +150,34 @@ def texts(corpus: str) -> Iterator[str]:
             f"there is no corpus {corpus!r}",
             f"give a .txt file, a .jsonl file with a field text, or {WIKIPEDIA}",
         )
-    return _json_lines(path) if path.suffix == ".jsonl" else _plain(path)
+    return _documents(path)
 
 
-def _plain(path: Path) -> Iterator[str]:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
+def _documents(path: Path) -> Iterator[str]:
+    with open(path, encoding="utf-8-sig") as file:
+        try:
+            if path.suffix == ".jsonl":
+                yield from (_text(line, f"{path}:{i}") for i, line in enumerate(file, 1))
+                return
             each_line = all(line.strip() for line in file)
             file.seek(0)
             if each_line:
                 yield from (line.rstrip("\n") for line in file)
-                return
             for blank, lines in groupby(file, key=lambda line: not line.strip()):
                 if not blank:
                     yield "".join(lines).rstrip("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
 
 
-def _json_lines(path: Path) -> Iterator[str]:
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = json.loads(line).get("text")
-            except (ValueError, AttributeError):
-                raise DataError(f"{path}:{number}: not JSON") from None
-            if not isinstance(text, str):
-                raise DataError(f"{path}:{number}: there is no field text")
-            yield text
+def _text(line: str, where: str) -> str:
+    try:
+        text = json.loads(line).get("text")
+    except (ValueError, AttributeError):
+        raise DataError(f"{where}: not JSON") from None
+    if not isinstance(text, str):
+        raise DataError(f"{where}: there is no field text")
+    return text
 
 
 def _wikipedia() -> Iterator[str]:

@@ -1,8 +1,4 @@
-"""A preset file: an editor's fields that a sweep found best, for which model, by which cases.
-
-``sweep --save-preset`` writes it and ``--preset`` takes it: the fields count as if they were typed,
-those that are typed win, and the run says that they were tuned, and whether by cases that it tests.
-"""
+"""A preset file, of ``sweep --save-preset`` for ``--preset``: fields that count as if they were typed."""
 
 from __future__ import annotations
 
@@ -13,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from edit_harness import files
-from edit_harness.errors import DataError, ResourceError, UsageError, counted
+from edit_harness.errors import DataError, UsageError, counted
 from edit_harness.folder.manifest import Tuning, as_json, decoded
+
+from ..report import written
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -61,10 +59,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
     score: Score
 
     def over(self, editor: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an editor's settings: these fields as they would be typed, and what is given.
-
-        Raises `UsageError` if the fields are another editor's.
-        """
+        """Return these fields as they would be typed, and what is given. Raises `UsageError` for another editor."""
         if editor != self.editor:
             raise UsageError(
                 f"the preset is of editor {self.editor}, not of {editor}",
@@ -75,10 +70,10 @@ class Tuned(Struct, frozen=True, kw_only=True):
     def source(self, given: Mapping[str, Any], digest: str) -> str:
         """Return the fields' provenance, as presets have one, for a model with a digest."""
         score = self.score
+        value, low, high = (f"{100 * each:.1f}" for each in (score.value, score.low, score.high))
         told = (
             f"{', '.join(self.chosen)} by {counted(len(self.cases), 'case')} of {self.task}, "
-            f"{score.name} {100 * score.value:.1f} ({100 * score.low:.1f} to {100 * score.high:.1f}), "
-            f"best of {counted(self.points, 'point')}"
+            f"{score.name} {value} ({low} to {high}), best of {counted(self.points, 'point')}"
         )
         if digest != self.model.digest:
             told += f", on another model ({self.model.name})"
@@ -101,21 +96,14 @@ class Tuned(Struct, frozen=True, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write it as JSON, with a digest of all of it. Raises `ResourceError`."""
-        try:
+        with written(path, "name another file: --save-preset"):
             files.put(path, files.sealed(as_json(self)))
-        except OSError as error:
-            raise ResourceError(
-                f"{path} cannot be written: {error.strerror}", "name another file: --save-preset"
-            ) from None
 
 
 def over(
     tuned: Tuned | None, editor: str, args: Mapping[str, Any], model: Model
 ) -> tuple[dict[str, Any], str]:
-    """Return an editor's settings on a model, with those that were tuned, and where these come from.
-
-    Raises `UsageError` if they are of another editor.
-    """
+    """Return an editor's settings on a model, and where those that were tuned come from."""
     if tuned is None:
         return dict(args), ""
     return tuned.over(editor, args), tuned.source(args, model.digest)

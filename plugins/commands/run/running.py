@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
@@ -25,19 +23,17 @@ from edit_harness.run import assembly, evaluation, loop, trial
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.failures import RETRIED
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 
-from ..report.facts import sound
 from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 
-DONE, SOME_FAILED = 0, 1
+DONE, SOME_FAILED = console.DONE, console.SOME_FAILED
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""
 
@@ -80,13 +76,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, todo, list(of_model), codes))
-    if options.as_json:
-        results = [r.results() for r in runs]
-        console.out.out(json.dumps(results if todo.several else results[0], indent=1))
-    elif len(runs) > 1:
-        for table in console.summary(runs):
-            console.out.print(table)
-    return max(*codes, SOME_FAILED if not all(map(sound, runs)) else DONE)
+    return console.ended(runs, codes, several=todo.several, as_json=options.as_json)
 
 
 def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
@@ -107,14 +97,11 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
 
 
 def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) -> list[RunSpec]:
-    """Return the runs that the options of `RunSpec` ask for, those of one model and task in a row.
-
-    Raises `HarnessError` for a name that there is not, or a setting that nobody has.
-    """
-    editors = [plugins.find("editor", name) for name in given["editor"]]
-    tasks = [plugins.find("task", name) for name in given["task"]]
-    for name in given["metrics"]:
-        plugins.find("metric", name)
+    """Return the runs that options ask for, those of one model and task in a row. Raises `HarnessError`."""
+    editors, tasks, _ = (
+        [plugins.find(kind, name) for name in given[option]]
+        for kind, option in (("editor", "editor"), ("task", "task"), ("metric", "metrics"))
+    )
     editor_args = shared_settings(editors, given["editor_args"])
     task_args = shared_settings(tasks, given["task_args"])
     seeds = [whole_number(seed, "--seed takes numbers, by comma") for seed in given["seed"]]
@@ -126,25 +113,17 @@ def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) ->
     }
     return [
         RunSpec(
-            editor=editor.qualified,
-            editor_args=editor_args[editor],
-            task=task.qualified,
-            task_args=task_args[task],
-            model=model,
-            seed=seed,
-            **rest,
+            editor=editor.qualified, editor_args=editor_args[editor],
+            task=task.qualified, task_args=task_args[task], model=model, seed=seed, **rest,
         )
         for model, task, seed, editor in product(models, tasks, seeds, editors)
-    ]
+    ]  # fmt: skip
 
 
 def shared_settings(
     components: Sequence[Component], settings: Mapping[str, str]
 ) -> dict[Component, dict[str, str]]:
-    """Give each component the settings that it has fields for; one alone must know them all.
-
-    Raises `UsageError` for a setting that none of several has.
-    """
+    """Give each component the settings that it has fields for; one alone gets all. Raises `UsageError`."""
     if len(components) == 1:
         return {components[0]: dict(settings)}
     known = {c: fields.field_types(c.load()) for c in components}
@@ -229,42 +208,40 @@ def opened(
                 trial.check_seen(which)
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
-                statuses = Counter(record.status for record in folder.records())
-                again = {s: number for s, number in statuses.items() if s in RETRIED}
-                console.note_read_back(folder, Counter(again))
+                again = "--new runs it again, --retry-failed what failed"
+                console.line("note", f"nothing is run: {folder.path} has it all; {again}")
             folders[which] = folder
     return folders
 
 
 @contextmanager
 def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
-    """Say what is kept of runs that end in the block before they are through."""
+    """Say what is kept of runs that end in the block before they are through; what leaked is lost."""
     try:
         yield
     except RunFolderError:
         raise
     except BaseException:
         for which, folder in folders.items():
-            console.note_kept(which, folder, RETRIED)
+            planned = which.visits
+            there = {record.visit: record.status for record in folder.records()}
+            kept = sum(there.get(visit, "leak") != "leak" for visit in planned)
+            rest = "" if there.keys() >= set(planned) else "; continue with the same command"
+            console.err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
         raise
 
 
 def show(
-    folders: Mapping[Evaluation, RunFolder],
-    finished: Sequence[Results],
-    options: Options,
-    codes: list[int],
+    folders: Iterable[Evaluation], finished: Sequence[Results], options: Options, codes: list[int]
 ) -> None:
     """Print notes and tables of finished runs."""
     for which in folders:
         console.note_stopped(which.judge, codes)
+    named, quiet = len(finished) > 1, options.quiet
     for run in finished:
-        if not options.quiet:
-            for note in run.folder.notes:
-                console.err.print(f"note     {note}", markup=False)
-        else:
+        if quiet:
             console.note_pending(run)
+        for note in () if quiet else run.folder.notes:
+            console.err.print(f"note     {note}")
         if not options.as_json:
-            console.finished(
-                run, quiet=options.quiet, verbose=options.verbose, named=len(finished) > 1
-            )
+            console.finished(run, quiet=quiet, verbose=options.verbose, named=named)

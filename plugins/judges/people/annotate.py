@@ -17,7 +17,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run.results import Results
 from edit_harness.shell.options import HELP, as_json, debug, many
 from edit_harness.shell.terminal import Terminal
-from edit_harness_plugins.commands.report.tables import listed
+from edit_harness_plugins.commands.report.formats import listed
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen

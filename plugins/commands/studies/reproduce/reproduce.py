@@ -25,6 +25,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands import results
+from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.report.formats import Cell, Grid
 from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
@@ -55,8 +56,8 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
             with console.tolerated(codes, len(where) > 1 or len(contents.legs) > 1):
                 for editor, run in _made(plugins, leg, methods, name, flags, codes):
                     runs.setdefault((label, editor), []).append(run)
-    if any(not run.sound for own in runs.values() for run in own):
     if not all(sound(run) for own in runs.values() for run in own):
+        codes.append(running.SOME_FAILED)
     if not runs:
         return max(codes)
     report = Reproduction(contents, runs, flags.limit)

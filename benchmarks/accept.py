@@ -1,6 +1,6 @@
 """Take new figures into a pack of the project's own, when they changed on purpose.
 
-    edit-harness reproduce pocket-figures --json | python -m edit_harness_plugins.packs.accept
+    edit-harness reproduce pocket-figures --json | python -m benchmarks.accept
 
 The file in the sources is written anew; what changed is for the commit's message to say.
 """
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+FOLDER = Path(__file__).parents[1] / "plugins" / "packs"
 PLACE = ("model", "editor", "row", "column")
 PLACES = 4
 """Digits of a figure behind the point: those that two machines agree on."""
@@ -42,13 +43,7 @@ def text(pack: Mapping[str, Any]) -> str:
     return f'{head.removesuffix("}").rstrip()},\n "cells": [\n{cells}\n ]\n}}\n'
 
 
-def main() -> None:
-    """Write the figures that come on standard input into the file of their pack."""
-    outcome = json.load(sys.stdin)
-    path = Path(__file__).with_name(f"{outcome['pack']}.json")
-    pack = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(text(accepted(pack, outcome)), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    new = json.load(sys.stdin)
+    path = FOLDER / f"{new['pack']}.json"
+    path.write_text(text(accepted(json.loads(path.read_text("utf-8")), new)), "utf-8")
