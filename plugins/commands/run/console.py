@@ -14,7 +14,8 @@ from edit_harness.errors import DataError, HarnessError, LeakError, counted, one
 from edit_harness.folder.record import OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run.controls import is_control
-from edit_harness.run.estimates import usable
+from edit_harness.run.estimates import LEVEL, usable
+from edit_harness.run.report import single
 from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
