@@ -35,7 +35,6 @@ from .prompt import WORDINGS, Prompt
 
 WORDS = WORDINGS["fact"]
 END = "\n\n"
-"""What separates demonstrations."""
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 Retriever = Callable[[str], np.ndarray]

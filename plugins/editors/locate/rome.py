@@ -136,7 +136,8 @@ class Rome(Prepared[Shared]):
 
         Raises `DataError` if there is no second moment for the model and layer.
         """
-        solve, digests = Tensor.double, {}
+        solve: Callable[[Tensor], Tensor] = Tensor.double
+        digests = {}
         if self.moment_layers:
             files = (self.moments,) if self.moments else ()
             without = "; or go without: --editor-args covariance=false"

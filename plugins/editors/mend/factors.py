@@ -123,9 +123,8 @@ def _run(
     found = []
     for x, g in zip((probed.inputs for probed in seen), gradients, strict=True):
         kept = x.any(-1) & g.any(-1)
-        rows = kept.nonzero()[:, 0].cpu()
-        sides = (at_least_fp32(side[kept]).to(device) for side in (x, g))
-        found.append(Factors(*sides, owners[rows]))
+        inputs, slopes = (at_least_fp32(side[kept]).to(device) for side in (x, g))
+        found.append(Factors(inputs, slopes, owners[kept.nonzero()[:, 0].cpu()]))
     return found
 
 

@@ -38,7 +38,7 @@ ATTENTION = ("q_proj", "v_proj")
 def _preset(
     targets: tuple[str, ...], source: str = EASYEDIT, origin: Origin = "ported", **values: Any
 ) -> Preset:
-    return Preset({"targets": targets, "lr": 5e-3, **values}, source, origin)
+    return Preset({"targets": targets, "steps": 70, "lr": 5e-3, **values}, source, origin)
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Lora(Batched):
         "pocket": _preset(ATTENTION, OURS, "tuned", steps=30, lr=5e-4),
         "gpt2-xl": _preset(("c_attn",), steps=30),
         "gpt-j-6b": _preset(("fc_in", "fc_out"), steps=50),
-        "llama-2-7b": _preset(ATTENTION, steps=70),
-        "llama-3-8b": _preset(ATTENTION, steps=70),
+        "llama-2-7b": _preset(ATTENTION),
+        "llama-3-8b": _preset(ATTENTION),
         "mistral-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
         "qwen2-7b": _preset(ATTENTION, "as Qwen2.5", "guessed", steps=60),
         "qwen2.5-7b": _preset(ATTENTION, steps=60),
