@@ -39,10 +39,7 @@ class Subject(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path, *, lists: bool = False) -> list[tuple[str, Subject]]:
-    """Return the people of a file by their ids, which are empty in a list.
-
-    Raises `DataError` that names file and entries.
-    """
+    """Return the people of a file by id, empty in a list. Raises `DataError` that names entries."""
     said = json_of(path, text_of(path), parse=strict)
     if not said or not isinstance(said, dict | list if lists else dict):
         refuse(path, ["expected an object with an entry for each id"], REMEDY)
@@ -65,8 +62,9 @@ def _subject(entry: Any, spelled: dict[str, str]) -> Subject:
     """Return an entry with each label as it was first spelled. Raises `ValueError`."""
     if isinstance(entry, dict):
         plain = {n: [v] for n, v in entry.items() if n in ("race", "geo") and isinstance(v, str)}
-        gender = entry.get("gender", "")
-        entry = entry | plain | ({"gender": gender.strip().lower()} if gender else {})
+        gender = entry.get("gender")
+        told = {"gender": gender.strip().lower()} if isinstance(gender, str) else {}
+        entry = entry | plain | told
     own = convert(entry, Subject)
     race, geo = (
         dict.fromkeys(spelled.setdefault(" ".join(t.split()).casefold(), t.strip()) for t in texts)

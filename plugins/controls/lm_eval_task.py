@@ -100,7 +100,7 @@ class LMEval(Control):
         """Return an index with the task, that of one's own folder if it is there: all take seconds."""
         folder = str(Path(self.include_path).resolve()) if self.include_path else ""
         own = _index(folder, False) if folder else None
-        return own if own and self.task in own.all_tasks else _index(folder, True)
+        return own if own is not None and self.task in own.all_tasks else _index(folder, True)
 
     def _loaded(self, manager: Any) -> dict[str, Any]:
         try:
