@@ -196,7 +196,7 @@ class Edit:
         tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         for name, delta in self.weights.items():
             tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
-        adaptors = {}
+        adaptors: dict[str, Any] = {}
         for module, adaptor in self.adaptors.items():
             adaptors[module], own = _stored(adaptor)
             tensors |= {f"adaptors/{module}/{part}": t for part, t in own.items()}
@@ -242,7 +242,10 @@ class Edit:
             weights, kept = _grouped(parts["weights"]), _grouped(parts["adaptors"])
             described = json.loads(header["adaptors"]).items()
             return cls(
-                {n: (Dense if "tensor" in own else LowRank)(**own) for n, own in weights.items()},
+                {
+                    name: Dense(**own) if "tensor" in own else LowRank(**own)
+                    for name, own in weights.items()
+                },
                 {m: _restored(name, own, kept.get(m, {})) for m, (name, own) in described},
                 header["prefix"],
                 info=json.loads(header["info"]),

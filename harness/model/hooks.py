@@ -164,7 +164,8 @@ def editing(
         for (edit, rows), memo, common in zip(spans, memos, shared, strict=True):
             # An adaptor may have a length, and be empty.
             if (adaptor := edit.adaptors.get(name)) is not None:
-                told = Rows(*(each[rows].to(changed.device) for each in seen), memo, common)
+                offsets, mask, ids = (each[rows].to(changed.device) for each in seen)
+                told = Rows(offsets, mask, ids, memo, common)
                 with blaming(adaptor, f"failed at {name}"):
                     made = adaptor(inputs[rows], changed[rows], told)
                     if (found := tuple(made.shape)) != (asked := tuple(changed[rows].shape)):
@@ -176,7 +177,8 @@ def editing(
         if any(edit.adaptors for edit, _ in spans):
             stack.enter_context(before(module, enter))
         for name in dict.fromkeys(names):
-            target, memos = module.get_submodule(name), [{} for _ in spans]
+            target = module.get_submodule(name)
+            memos: Memos = [{} for _ in spans]
             stack.enter_context(changing(target, len(edits), partial(change, name, target, memos)))
         yield
 
@@ -200,7 +202,8 @@ def add_changes(
 
 def spans_of(edits: Sequence[Edit]) -> Spans:
     """Group consecutive rows of the same edit; unedited rows are left out."""
-    spans, stop = [], 0
+    spans: list[tuple[Edit, slice]] = []
+    stop = 0
     for edit, same in groupby(edits):
         start, stop = stop, stop + len(list(same))
         if not edit.touches_nothing:
