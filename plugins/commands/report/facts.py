@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run.estimates import LEVEL
@@ -171,7 +172,8 @@ def failed(run: Results) -> str:
     return "; ".join(parts)
 
 
-class Status(NamedTuple):
+@dataclass(frozen=True)
+class Status:
     """How many cases ended in one way, and what became of them in the score."""
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -124,8 +123,9 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
-    answers = (map(decode_answer, side) for side in sides)
-    for probe, *pair in zip_longest(case.probes, *answers):
+    answers = [list(map(decode_answer, side)) for side in sides]
+    for i, probe in enumerate(case.probes):
+        pair = [side[i] if i < len(side) else None for side in answers]
         about = {"prompt": probe.query.prompt, "tags": dict(probe.tags)}
         same = json.dumps(about, sort_keys=True)
         entry = found.setdefault(probe.role, {}).setdefault(same, about)
