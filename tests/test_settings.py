@@ -109,7 +109,7 @@ def test_a_plugin_without_fields():
         ({"steps": "1.5"}, "editor 'x': field steps='1.5' is not int"),
         ({"layers": "1,two"}, "editor 'x': field layers='1,two' is not int"),
         ({"loss": "mse"}, "editor 'x': field loss='mse' is not one of nll, kl"),
-        ({"verbose": "maybe"}, "editor 'x': field verbose='maybe' is not bool"),
+        ({"verbose": "maybe"}, "editor 'x': field verbose='maybe' is not true or false"),
     ],
 )
 def test_a_value_of_the_wrong_type(setting, problem):

@@ -114,11 +114,18 @@ def convert(text: str, kind: Any) -> Any:
         return convert(text, next(a for a in arguments if a is not type(None)))
     if origin is tuple:
         return tuple(convert(piece.strip(), arguments[0]) for piece in text.split(",") if piece)
-    if kind is bool and (known := BOOLEANS.get(text.lower())) is not None:
+    if kind is bool:
+        if (known := BOOLEANS.get(text.lower())) is None:
+            raise ValueError("true or false")
         return known
-    if origin is Literal and text not in arguments:
-        raise ValueError(f"one of {', '.join(map(str, arguments))}")
-    value = _valid(text, kind)
+    if origin is Literal:
+        if text not in arguments:
+            raise ValueError(f"one of {', '.join(map(str, arguments))}")
+        return text
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ValueError(kind.__name__) from None
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a finite number")
     return value
@@ -127,7 +134,7 @@ def convert(text: str, kind: Any) -> Any:
 def _valid(value: Any, kind: Any) -> Any:
     """Return a value as one of a type, within its bounds. Raises `ValueError` that says what it expected."""
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         expected = str(error).removeprefix("Expected ").partition(", got")[0]
         raise ValueError(expected.replace("`", "")) from None
