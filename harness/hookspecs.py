@@ -128,8 +128,8 @@ def edit_harness_check_answers(
 
 
 @hookspec
-def edit_harness_results(run: Results) -> Mapping[str, Any]:
-    """Return further entries of ``results.json``, JSON-ready, that follow from the folder of a run alone."""
+def edit_harness_results(run: Results) -> Mapping[str, Any] | None:
+    """Return further entries of ``results.json``, JSON-ready, that follow from a run's folder alone; or None."""
 
 
 @hookspec

@@ -18,7 +18,7 @@ def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
     """Return the table of what is edited and asked; a case of no use only counts as such."""
     found = list(cases)
     usable = [case for case in found if not case.problem]
-    texts: dict[str, list[Sequence[str]]] = {
+    texts: dict[str, Sequence[Sequence[str]]] = {
         "cases": [[case.id] for case in usable],
         "requests": [[r.statement for r in case.requests] for case in usable],
         "subjects": [[r.subject for r in case.requests] for case in usable],
@@ -30,7 +30,7 @@ def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
             name = f"{probe.role}, {type(probe.query).__name__}"
             own = prompts.setdefault(name, [[] for _ in usable])
             own[number].append(probe.query.prompt)
-    rows = [counted(what, each, "case") for what, each in (*texts.items(), *prompts.items())]
+    rows = [counted(what, each, "case") for what, each in (texts | prompts).items()]
     if len(usable) < len(found):
         rows.append(counted("of no use", [[c.id] for c in found if c.problem]))
     return {"what is edited and asked": rows}

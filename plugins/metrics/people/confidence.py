@@ -205,7 +205,7 @@ def _counted(heading: str, found: Sequence[tuple[str, list[bool]]]) -> list[Row]
         tested.setdefault(name, []).append(falls)
     if len(tested) > 1:
         tested["all"] = [falls for _, falls in found]
-    rows = []
+    rows: list[Row] = []
     for name, own in tested.items():
         plain, adjusted = (sum(each) for each in zip(*own, strict=True))
         n = len(own)
@@ -228,4 +228,4 @@ def _crossed(name: str, cases: Sequence[Case], columns: Columns) -> Iterator[Row
         test = tests[continent, group]
         race = group.partition("=")[2]
         cells = {"continent": continent, "race": race, "cases": test.n, "D_d": test.mean}
-        yield cells | _cells(test, adjusted)
+        yield {**cells, **_cells(test, adjusted)}

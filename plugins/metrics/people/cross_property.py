@@ -176,7 +176,7 @@ def _tests(cells: Cells) -> list[Row]:
     """Return McNemar's test of each pair, and the test for two samples that the paper prints."""
     tests = {pair: mcnemar(*_both(own, "CP")) for pair, own in cells.items()}
     adjusted = corrected(tests)
-    rows = []
+    rows: list[Row] = []
     for pair, test in tests.items():
         unpaired = two_sample(*_both(cells[pair], "CP"))
         rows.append(

@@ -74,7 +74,10 @@ def sets_at(path: Path) -> dict[str, SetFiles]:
         )
     order = ["", *PROPERTIES]
     ranked = sorted(found, key=lambda pair: [*map(order.index, pair)])
-    return {str(own): own for own in (SetFiles(*pair, **found[pair]) for pair in ranked)}
+    return {
+        str(own): own
+        for own in (SetFiles(*pair, *map(found[pair].get, ("main", "efficacy"))) for pair in ranked)
+    }
 
 
 def read(files: SetFiles) -> list[Entry]:

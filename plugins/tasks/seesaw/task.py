@@ -266,9 +266,9 @@ class SeesawCF(SampledTask):
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
         yield from self._subjects.notes(files.people(self._all_records))
-        for name, own in self._sets.items() if CROSS_PROPERTY in self._parts else ():
-            effect = own.files.effect
-            if own.files.main and effect and effect not in self._values.candidates:
+        for name, chosen in self._sets.items() if CROSS_PROPERTY in self._parts else ():
+            effect = chosen.files.effect
+            if chosen.files.main and effect and effect not in self._values.candidates:
                 yield (
                     f"{name}: no values of {effect} ({files.PROPERTIES[effect]}) are known, so "
                     f"cross-property is left out: {candidates.FILE} beside the data can name them"
