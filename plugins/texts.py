@@ -29,7 +29,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import cache_folder, replacing, set_aside
+from edit_harness.files import cache_folder, replacing
+from edit_harness_plugins.downloads import set_aside
 
 FORMAT = "references 1"
 

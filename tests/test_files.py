@@ -10,7 +10,9 @@ import pytest
 
 from edit_harness import files
 from edit_harness.errors import DataError, ResourceError
-from edit_harness.files import Remote, fetch, replacing, sha256_of
+from edit_harness.files import replacing, sha256_of
+from edit_harness_plugins import downloads
+from edit_harness_plugins.downloads import Remote, fetch
 
 CONTENT = b"some facts\n" * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -129,12 +131,12 @@ def test_a_connection_that_is_always_lost_leaves_nothing_behind(server, cache, w
     with pytest.raises(DataError, match="could not be downloaded") as caught:
         fetch(server.remote(sha256=""))
     assert str(cache / "facts.json") in caught.value.remedy
-    assert len(server.asked) == 1 + files.RETRIES
+    assert len(server.asked) == 1 + downloads.RETRIES
     assert names(cache) == set()
 
 
 def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
-    server.replies = [*[Reply(404, b"")] * (1 + files.RETRIES), Reply()]
+    server.replies = [*[Reply(404, b"")] * (1 + downloads.RETRIES), Reply()]
     assert fetch(server.remote("/gone", "/mirror")).read_bytes() == CONTENT
     assert server.asked[-1] == "/mirror"
 
@@ -149,7 +151,7 @@ def test_a_server_that_is_not_there_is_an_error_of_data(server, waits):
     remote = server.remote()
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(replace(remote, urls=("http://127.0.0.1:9/facts.json",)))
-    assert len(waits) == files.RETRIES
+    assert len(waits) == downloads.RETRIES
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "EDIT_HARNESS_OFFLINE"])

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 from msgspec import field
 
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
-from edit_harness.files import Remote
 from edit_harness_plugins import inputs
+from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
 
 from ._files import records as reading

@@ -8,7 +8,7 @@ import pytest
 from builders import record
 
 from edit_harness import Case, Choose, DataError, Drift, ModelSource
-from edit_harness.files import fetch as real_fetch
+from edit_harness_plugins.downloads import fetch as real_fetch
 from edit_harness_plugins.tasks._files import published
 from edit_harness_plugins.tasks.counterfact.counterfact import AUTHORS, CounterFact, CounterFactPlus
 

@@ -9,10 +9,11 @@ from builders import SNIPPETS, record, with_texts
 
 import edit_harness as eh
 from edit_harness import DataError, Generate, ModelSource, UsageError
-from edit_harness.files import Remote, sha256_of
+from edit_harness.files import sha256_of
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.settings import build
+from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.models.pocket import Pocket
 from edit_harness_plugins.tasks.counterfact import snippets

@@ -12,7 +12,7 @@ from typing import Any
 
 from edit_harness import DataError, ModelSource
 from edit_harness.data import SUBJECT
-from edit_harness.files import Remote, fetch
+from edit_harness_plugins.downloads import Remote, fetch
 from edit_harness_plugins.inputs import json_of, text_of
 
 LESSONS = "lessons"

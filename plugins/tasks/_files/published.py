@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from edit_harness import Case, DataError, Generate, ModelSource, Task
-from edit_harness.files import Remote, cache_folder, fetch, set_aside, sha256_of
+from edit_harness.files import cache_folder, sha256_of
+from edit_harness_plugins.downloads import Remote, fetch, set_aside
 
 from .records import Entry
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from edit_harness import DataError
-from edit_harness.files import fetch, sha256_of
+from edit_harness.files import sha256_of
+from edit_harness_plugins.downloads import fetch
 from edit_harness_plugins.texts import Library, Weights, keep, name_of
 
 from .._files.published import hosted, local

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
-from edit_harness.files import Remote
+from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import Layout
 
 from .._files import records as reading

@@ -20,7 +20,8 @@ from urllib.parse import urlencode
 from msgspec import convert
 
 from edit_harness import DataError, Making
-from edit_harness.files import Remote, fetch, replacing, set_aside
+from edit_harness.files import replacing
+from edit_harness_plugins.downloads import Remote, fetch, set_aside
 from edit_harness_plugins.inputs import Layout, json_of, text_of
 
 from .._files.records import Record

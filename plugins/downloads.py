@@ -1,0 +1,95 @@
+"""Downloads: files of the authors of benchmarks, kept in the cache folder."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from edit_harness.errors import DataError, ResourceError
+from edit_harness.files import cache_folder, sha256_of
+
+RETRIES = 3
+"""How often an address is asked again."""
+TIMEOUT = 60.0
+YES = {"1", "true", "yes", "on"}
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file that can be downloaded; an empty checksum is not checked."""
+
+    urls: tuple[str, ...]
+    """The same file in several places, the best first."""
+    name: str
+    """Its path in the cache folder."""
+    size: int = 0
+    """In bytes, for people; 0 if nobody says."""
+    sha256: str = ""
+    agent: str = "edit-harness"
+    """The name by which the server learns who asks."""
+
+
+def offline() -> str:
+    """Return the environment variable that forbids downloads, as ``NAME=1``, or an empty text."""
+    names = ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE")
+    said = [f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES]
+    return said[0] if said else ""
+
+
+def fetch(remote: Remote) -> Path:
+    """Return the path of the file in the cache, downloading it first unless the right one is there.
+
+    Raises `DataError` if the file cannot be had, and `ResourceError` if the cache cannot be written.
+    """
+    path, wrong = cache_folder() / remote.name, "is not in the cache"
+    if path.exists():
+        if not remote.sha256 or sha256_of(path) == remote.sha256.lower():
+            return path
+        wrong = "in the cache is damaged"
+    if variable := offline():
+        raise DataError(
+            f"{remote.name} {wrong}, and {variable} forbids downloads",
+            f"unset it, or put {remote.urls[0]} at {path}",
+        )
+    try:
+        _download(remote, path)
+        path.chmod(0o644)  # others may share the cache
+    except OSError as error:
+        raise ResourceError(
+            f"{path} cannot be written: {error.strerror or error}",
+            "free some space, or set EDIT_HARNESS_CACHE to another folder",
+        ) from error
+    return path
+
+
+def _download(remote: Remote, path: Path) -> None:
+    """Write the file, whole or not at all. Raises `DataError`, or `OSError` of the disk."""
+    import pooch  # here, since most commands fetch nothing
+    from requests.exceptions import RequestException
+
+    pooch.get_logger().setLevel("WARNING")
+    known = f"sha256:{remote.sha256.lower()}" if remote.sha256 else None
+    ask = pooch.HTTPDownloader(headers={"User-Agent": remote.agent}, timeout=TIMEOUT)
+    cause = ""
+    for url in remote.urls:
+        store = pooch.create(path.parent, "", retry_if_failed=RETRIES)
+        store.registry, store.urls = {path.name: known}, {path.name: url}
+        try:
+            store.fetch(path.name, downloader=ask)
+            return
+        except (RequestException, ValueError) as error:
+            cause = f"{url}: {error}"
+    raise DataError(
+        f"{remote.name} could not be downloaded: {cause}",
+        f"check the connection, or put the file at {path}",
+    )
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a bad file to its name with ``.bad`` at the end; return the new path."""
+    bad = Path(f"{path}.bad")
+    with suppress(FileNotFoundError):  # another process may have been faster
+        os.replace(path, bad)
+    return bad
