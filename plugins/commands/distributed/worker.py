@@ -152,8 +152,7 @@ class Worker:
 
         try:
             for each, record in self._bench.run(buffers, alone=batch.alone):
-                # Another worker makes anew what failed with the device.
-                yield sent(*[(buffers[each].place, record)] * (record.status != "device_error"))
+                yield sent((buffers[each].place, record))
         except (Exception, SystemExit) as error:
             yield sent()
             if isinstance(error.__cause__, DeviceLostError):

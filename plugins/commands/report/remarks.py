@@ -1,7 +1,4 @@
-"""Remarks: what qualifies a run's numbers, one list for the terminal, reports and pages.
-
-Failed cases are not among them: each of these shows them in its own way.
-"""
+"""Remarks: what qualifies a run's numbers, but for failed cases, for the terminal, reports and pages alike."""
 
 from __future__ import annotations
 
@@ -45,10 +42,8 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     if task.conflicts:
         yield "conflict", task.conflicts
     if task.trimmed:
-        yield (
-            "note",
-            f"{counted(task.trimmed, 'text')} had white space at an end, which was left out",
-        )
+        texts = counted(task.trimmed, "text")
+        yield "note", f"{texts} had white space at an end, which was left out"
     if found := perplexity(run):
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
@@ -56,8 +51,10 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "control", "the text could not be asked, so that a collapse may go unseen"
     yield from _of_controls(run)
     if lost := collapsed(run):
-        first = min(lost)
-        yield "collapse", f"at {first}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+        yield (
+            "collapse",
+            f"at {min(lost)}: the perplexity is {COLLAPSE:g} times as high, or infinite",
+        )
     broken = sum(record.status == "nonfinite" for record in run.records)
     if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
         share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
@@ -103,9 +100,9 @@ def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
     if any(each.over == "models" for each in found.effects):
         of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
         most = max(each.models for each in found.effects)
-        few = f"; below {MODELS} models there is no interval"
-        over = "; their intervals are over these" if most >= MODELS else few
-        yield "control", f"controls were put to {most} of {of}{over}"
+        over = "their intervals are over these"
+        over = over if most >= MODELS else f"below {MODELS} models there is no interval"
+        yield "control", f"controls were put to {most} of {of}; {over}"
     elif found.effects:
         yield "control", "intervals of controls are over the documents of one edited model"
     for name, whys in found.uncompared.items():
@@ -114,9 +111,7 @@ def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
     for name in found.numberless:
         yield "control", f"no number at all of {name}"
     for name, rows in found.unmeasured.items():
-        first = next(iter(rows))
-        why = f"{first.status}: {first.message}"
-        models = counted(len(rows), "edited model")
+        why, models = f"{rows[0].status}: {rows[0].message}", counted(len(rows), "edited model")
         yield "control", f"no answer of {models} to {name}, left out here; the first: {why}"
 
 
@@ -124,10 +119,8 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
     if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
-        yield (
-            "pending",
-            f"{counted(run.pending, 'text')} without a judge's word so far: counted nowhere",
-        )
+        texts = counted(run.pending, "text")
+        yield "pending", f"{texts} without a judge's word so far: counted nowhere"
     if len(run.served) > 1:
         yield "judged", "more than one model judged: its server has changed"
     if run.undecided:
@@ -157,10 +150,7 @@ def knows(run: Results) -> dict[str, tuple[int, int]]:
 
 
 def perplexity(run: Results) -> tuple[float, float] | None:
-    """Return the perplexity before and after a sequence, or after the worst batch.
-
-    None of single edits, or if the text could not be asked.
-    """
+    """Return the perplexity before and after a sequence, or the worst batch; None if nothing was asked."""
     if run.regime.mode == "single":
         return None
     if run.regime.mode == "batch":

@@ -33,7 +33,6 @@ from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 
-DONE, SOME_FAILED = console.DONE, console.SOME_FAILED
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""
 
@@ -72,7 +71,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     options = todo.options
     check_writable(Path(options.output_path))
     runs: list[Results] = []
-    codes = [DONE]
+    codes = [console.DONE]
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, todo, list(of_model), codes))

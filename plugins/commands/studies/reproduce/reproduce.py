@@ -48,7 +48,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     where = _chosen(contents, flags)
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
     check_writable(Path(flags.output_path))
-    codes = [running.DONE]
+    codes = [console.DONE]
     runs: dict[tuple[str, str], list[Results]] = {}
     for label, name in where.items():
         for leg in contents.legs:
@@ -57,7 +57,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
                 for editor, run in _made(plugins, leg, methods, name, flags, codes):
                     runs.setdefault((label, editor), []).append(run)
     if not all(sound(run) for own in runs.values() for run in own):
-        codes.append(running.SOME_FAILED)
+        codes.append(console.SOME_FAILED)
     if not runs:
         return max(codes)
     report = Reproduction(contents, runs, flags.limit)
@@ -74,7 +74,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     elif WITHIN not in verdicts:
         why = UNTOLD if UNTOLD in verdicts else APART
         console.err.print(f"nothing is told of {contents.name}: {why}")
-        codes.append(running.SOME_FAILED)
+        codes.append(console.SOME_FAILED)
     return max(codes)
 
 

@@ -113,7 +113,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
     finish(todo, found)
     good = found.best and all(sound(point.run) for point in found.points)
-    return running.DONE if good else running.SOME_FAILED
+    return console.DONE if good else console.SOME_FAILED
 
 
 def check(flags: SweepFlags) -> dict[str, str]:
