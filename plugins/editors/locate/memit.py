@@ -54,13 +54,11 @@ class Shared(bases.Shared):
 
 @dataclass
 class Spreading(Batched, Prepared[Shared]):
-    """Searches what should leave the last layer, and spreads the change over all of them.
-
-    ``steps`` to ``stop`` are the search's: see `value_search.Settings`.
-    """
+    """Searches what should leave the last layer, and spreads the change over all of them."""
 
     layers: tuple[int, ...] = FROM_PRESET
     """The edited layers, the lowest first."""
+    # From here to `stop` as in `value_search.Settings`.
     steps: Count = FROM_PRESET
     lr: Positive = FROM_PRESET
     weight_decay: NotNegative = FROM_PRESET

@@ -59,12 +59,10 @@ class Shared(bases.Shared):
 
 @dataclass
 class Rome(Prepared[Shared]):
-    """Writes one key-value pair for each request.
-
-    ``steps`` to ``stop`` are the search's: see `value_search.Settings`.
-    """
+    """Writes one key-value pair for each request."""
 
     layer: Natural = FROM_PRESET
+    # From here to `stop` as in `value_search.Settings`.
     steps: Count = FROM_PRESET
     lr: Positive = 0.5
     weight_decay: NotNegative = FROM_PRESET
