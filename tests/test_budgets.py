@@ -23,11 +23,11 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what is aimed at."""
 CEILINGS = {
     "files flat in harness/": 11,
-    "what one reads to see how a number comes about": 3_690,
-    "harness/ without testing/": 13_340,
-    "plugins/commands/": 11_660,
-    "harness/ and plugins/": 46_500,
-    "tests/": 46_150,
+    "what one reads to see how a number comes about": 3_500,
+    "harness/ without testing/": 11_760,
+    "plugins/commands/": 10_500,
+    "harness/ and plugins/": 42_170,
+    "tests/": 45_550,
 }
 """What may not be exceeded now."""
 SLACK = 0.02

@@ -79,7 +79,6 @@ def worked(model, editor, plan, clean=None, size=None, done=(), **extra):
     work = Work(clean or CleanPass(model), editor, METRICS, **extra)
     for chunk in chunks(plan, size or chunk_size(model), done):
         yield work.records(chunk)
-        work.check()
 
 
 def ran(model, editor, cases=CASES, regime=SINGLE, **extra):

@@ -78,7 +78,7 @@ def test_where_every_case_failed_there_are_no_numbers(tell):
     shown, told = tell("never")
     assert shown.exit_code == 1
     assert shown.stdout == "every case failed: there are no numbers\n"
-    assert "3 of 3 cases; they count as failures" in told
+    assert "3 of 3 cases failed and count as failures" in told
     assert "3 edit_failed: --retry-failed runs them again" in tell("never")[1]
 
 

@@ -207,8 +207,7 @@ def test_what_raises_where_texts_are_asked_again_is_a_leak_too(assembled):
         ALL_ATTENTION_FUNCTIONS.update(plain)
 
 
-def test_a_leak_is_tried_again_on_demand(assembled, clean):
-    """The last row of a visit counts; the first one stays in the file."""
+def test_what_leaked_is_tried_again_by_the_same_command(assembled, clean):
     editor = saboteur(saboteurs.adds_in_place)
     folders = assembled(editor)
     ((only, folder),) = folders.items()
@@ -216,7 +215,7 @@ def test_a_leak_is_tried_again_on_demand(assembled, clean):
         run(folders)
     only.turn_to(tiny_model())
     type(editor).harm = staticmethod(lambda model: None)
-    (done,) = run(folders, FailurePolicy(retry=True))
+    (done,) = run(folders)
     assert answers(folder) == clean
     assert done.failures == []
-    assert {r.case: r.attempt for r in folder.records() if r.attempt > 1} == {"4": 2, "5": 2}
+    assert {r.attempt for r in folder.records()} == {1}

@@ -31,8 +31,8 @@ FORBIDDEN = {
 }
 """What no line of the sources has, by what it would let in."""
 ALLOWED = {
-    "harness/registry/sources.py": {
-        '            exec(compile(self.path.read_bytes(), str(self.path), "exec"), vars(module))  # noqa: S102':
+    "harness/registry/packages.py": {
+        '        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))  # noqa: S102':
             "runs the file of a plugin that the user named",
     },
 }  # fmt: skip

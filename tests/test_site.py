@@ -11,7 +11,7 @@ from page_runs import STRINGS, altered, small, spoilt
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run import report
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.leaderboard.site import Entry, write
+from edit_harness_plugins.commands.leaderboard.build import Entry, write
 from edit_harness_plugins.commands.report.boards import Entrant, boards_of
 from edit_harness_plugins.commands.report.templates import visible
 

@@ -433,7 +433,7 @@ CAREFUL = {
     "another number of visits": (set_in("manifest", "visits", CASES - 1), "1.5"),
     "a hard case told as invalid": (invalid, "1.6"),
     "a status that there is not": (made_up_status, "1.6"),
-    "a failure kept quiet": (failure_kept_quiet, "1.6"),
+    "a failure kept quiet": (failure_kept_quiet, "2.2"),
     "other metrics than identified": (set_in("manifest", "metrics", ["success"]), "2.1"),
     "a point more": (claimed("post_ES,single", lambda v: v + 0.01), "2.2"),
     "a billionth more, twice over": (claimed("post_NS,single", lambda v: v + 4e-9), "2.2"),

@@ -250,7 +250,7 @@ def test_a_broken_package_is_named_and_stops_nobody(path, tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(tmp_path)
     plugins = Plugins.installed()
     (failure,) = (f for f in plugins.failures if f.package.name == "edit-harness-wreck")
-    assert failure.version == "0.3"
+    assert failure.package.version == "0.3"
     assert "No module named 'no_such_module'" in failure.reason
     assert plugins.find("editor", "steepest")
     assert plugins.find("editor", "rome")

@@ -106,9 +106,9 @@ class LeaksAForwardHook(Steepest):
 class TestLeaksAForwardHook(StateChecks, RunChecks):
     editor = LeaksAForwardHook()
     caught = {
-        ALONE: "hooks (forward_hooks of the model)",
-        "test_leaves_the_model_as_it_was_when_interrupted": "hooks (forward_hooks of the model)",
-        RUN: "not as before: hooks (forward_hooks of the model)",
+        ALONE: "attributes of modules (the model._forward_hooks)",
+        "test_leaves_the_model_as_it_was_when_interrupted": "attributes of modules (the model._forward_hooks)",
+        RUN: "not as before: attributes of modules (the model._forward_hooks)",
     }
 
 
@@ -121,7 +121,7 @@ class LeaksABackwardHook(Steepest):
 
 class TestLeaksABackwardHook(StateChecks):
     editor = LeaksABackwardHook()
-    caught = {ALONE: "hooks (backward_hooks of lm_head)"}
+    caught = {ALONE: "attributes of modules (lm_head._backward_hooks"}
 
 
 class LeavesAHookWhenInterrupted(Steepest):
@@ -191,12 +191,12 @@ class SeedsWhenPreparing(Steepest):
 
 class TestTrains(StateChecks):
     editor = Trains()
-    caught = {ALONE: "training mode (lm_head)"}
+    caught = {ALONE: "attributes of modules (lm_head.training)"}
 
 
 class TestWantsGradients(StateChecks):
     editor = WantsGradients()
-    caught = {ALONE: "requires_grad (lm_head.weight"}
+    caught = {ALONE: "parameters (lm_head.weight"}
 
 
 class TestPadsOnTheLeft(StateChecks):

@@ -50,6 +50,7 @@ HUB_SIGNS = {
     "does not appear to have": ("{} lacks a file, such as weights in safetensors", PICKLED),
 }
 """What a message of the hub's client says, and cause and remedy of it."""
+SMALLER = "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu"
 
 
 def load(
@@ -106,11 +107,8 @@ def load(
         how = {"batch_rows": batch_rows, "chat_template": chat_template, "let_in": let_in}
         model = Model(module, tokenizer, source=source, **how)  # type: ignore[arg-type]
     except torch.OutOfMemoryError:
-        smaller = "use --device-map auto, --dtype bfloat16 for a preview, or --device cpu"
-        raise ResourceError(
-            f"{path} does not fit the memory of {target}",
-            f"leave more room: {SIZES}" if placement else smaller,
-        ) from None
+        remedy = f"leave more room: {SIZES}" if placement else SMALLER
+        raise ResourceError(f"{path} does not fit the memory of {target}", remedy) from None
     if known := digest_of(path, config, weights, let_in):
         model.identify(known)
     return model
