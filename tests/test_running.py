@@ -78,8 +78,8 @@ def test_where_every_case_failed_there_are_no_numbers(tell):
     shown, told = tell("never")
     assert shown.exit_code == 1
     assert shown.stdout == "every case failed: there are no numbers\n"
-    assert "3 of 3 cases failed and count as failures" in told
-    assert "3 edit_failed: --retry-failed runs them again" in tell("never")[1]
+    assert "3 of 3 cases failed and nothing was measured after: 3 edit_failed" in told
+    assert "--retry-failed what failed" in tell("never")[1]
 
 
 def test_after_a_device_failed_it_is_said_what_runs_its_cases_again(tell):
