@@ -150,11 +150,11 @@ class RunFolder:
             raise RunFolderError(f"{self.path / 'results.json'} is of other rows", remedy)
         return results
 
-    def cases(self) -> Cases:
-        """Return the cases of the run, in their order. Raises `RunFolderError`."""
+    def cases(self, ids: Sequence[str] = ()) -> Cases:
+        """Return the cases of the run, in their order; ``ids`` are known ones. Raises `RunFolderError`."""
         if damage := self._cases_damage(self.manifest()):
             raise RunFolderError(f"{self._cases} {damage}", AGAIN)
-        return Cases(self._cases)
+        return Cases(self._cases, ids)
 
     def has_cases(self, ids: Sequence[str]) -> bool:
         """Tell whether the folder has these cases, in this order, as they were written."""

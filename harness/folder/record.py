@@ -90,7 +90,7 @@ class Record:
             row = msgspec.convert(parsed(data), Row)
         if strict and any(None in its.values() for its in row.values.values()):
             raise ValueError("Expected `float`, got `null`")
-        return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
+        return cls(*msgspec.structs.astuple(row)[: len(cls.__dataclass_fields__)])
 
     @property
     def visit(self) -> Visit:
@@ -127,7 +127,7 @@ class Record:
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True, rename={"attempt": "try"}):
-    """A record as its line in the log, which has keys of the log's own."""
+    """A record as its line in the log: its fields in their order, then the log's own keys."""
 
     case: str
     status: str

@@ -79,7 +79,7 @@ class Results(JudgedTexts):
     @cached_property
     def by_id(self) -> Mapping[str, Case]:
         """The folder's cases by their ids, planned or not."""
-        return self.folder.cases()
+        return self.folder.cases(self.manifest.cases)
 
     @property
     def tuned_by(self) -> list[str]:
