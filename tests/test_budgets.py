@@ -24,7 +24,7 @@ MUST = {
 CEILINGS = {
     "files flat in harness/": 11,
     "what one reads to see how a number comes about": 3_500,
-    "harness/ without testing/": 11_760,
+    "harness/ without testing/": 11_770,
     "plugins/commands/": 10_500,
     "harness/ and plugins/": 42_170,
     "tests/": 45_550,

@@ -146,7 +146,14 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, rename={"attempt": "try"})
     crc: str = ""
 
 
-ROW = msgspec.json.Decoder(Row)
+class Brief(Row, forbid_unknown_fields=True, rename={"attempt": "try"}):
+    """The same with answers as they stand there: what columns are made of."""
+
+    before: list[msgspec.Raw] = []
+    after: list[msgspec.Raw] = []
+
+
+ROW, BRIEF = msgspec.json.Decoder(Row), msgspec.json.Decoder(Brief)
 
 
 def _unjudged(answer: Any) -> Any:

@@ -12,6 +12,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ..files import dumps
 from . import log
 from .encoding import decode_case
 from .log import Line
-from .record import Count, Lazy, Record
+from .record import BRIEF, Brief, Count, Lazy, Record
 
 ABSENT = math.inf
 """What a column has where a row has no value; NaN is a value that is no number."""
@@ -57,7 +58,7 @@ class RunTable(Lazy[Record]):
         table = cls()
         table._records = records
         for record in records:
-            table._add(record, record.verdicts)
+            table._add(record)
         table._numbers = np.arange(len(records))
         return table
 
@@ -75,8 +76,7 @@ class RunTable(Lazy[Record]):
             try:
                 records.starts.append(line.start)
                 stands.append(WITHDRAWS not in line.data[:START])
-                row = Record.read(line.data) if stands[-1] else Record("", "", {})
-                table._add(row, row.verdicts if VERDICT in line.data else None)
+                table._add(_read(line.data) if stands[-1] else Record("", "", {}))
                 if not stands[-1]:
                     first, last = msgspec.convert(line.row["withdraws"], tuple[Count, Count])
                     stands[first : last + 1] = bytes(len(stands[first : last + 1]))
@@ -105,7 +105,7 @@ class RunTable(Lazy[Record]):
         ordered = last[np.argsort(first)]
         return ordered[ordered >= 0]
 
-    def _add(self, row: Record, verdicts: Counter[str] | None) -> None:
+    def _add(self, row: Record | Brief) -> None:
         """Add a row to the columns."""
         number = len(self._cases)
         for metric, values in row.values.items():
@@ -116,7 +116,7 @@ class RunTable(Lazy[Record]):
                 if len(column) < number:
                     _fill(column, number)
                 column.append(math.nan if value is None else value)
-        if verdicts:
+        if isinstance(row, Record) and (verdicts := row.verdicts):
             self._verdicts[number] = verdicts
         self._cases.append(row.case)
         self._states.append(row.state)
@@ -222,6 +222,14 @@ class RunTable(Lazy[Record]):
     def places(self, order: Mapping[str, int]) -> np.ndarray:
         """Return of each row the place of its case in an order, -1 if it has none."""
         return np.array([order.get(case, -1) for case in self.cases], np.int64)
+
+
+def _read(data: bytes) -> Record | Brief:
+    """Return what a line says, with decoded answers only where it has verdicts."""
+    with suppress(msgspec.DecodeError):  # `Record.read` says what is wrong
+        if VERDICT not in data:
+            return BRIEF.decode(data)
+    return Record.read(data)
 
 
 def _hashes(cases: Sequence[str], states: Iterable[int]) -> np.ndarray:
