@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
+from typing import ClassVar
 
 import click
 import numpy as np
@@ -25,6 +26,7 @@ class Percentile(Estimator):
     """Draws whole cases, or batches of them."""
 
     intervals_are = "percentile"
+    published: ClassVar[bool] = False
 
     def intervals(
         self,
@@ -34,23 +36,14 @@ class Percentile(Estimator):
         groups: np.ndarray | None = None,
     ) -> dict[str, Estimate]:
         """Return a summary with this kind of intervals."""
-        return bootstrap(columns, summarize, level=LEVEL, groups=groups)
+        return bootstrap(columns, summarize, level=LEVEL, groups=groups, published=self.published)
 
 
-class Published(Estimator):
+class Published(Percentile):
     """Draws cases and then their prompts, as the code of CounterFact+ does (``e2e_analyze.py``)."""
 
     intervals_are = "published"
-
-    def intervals(
-        self,
-        columns: Columns,
-        summarize: Summary,
-        limits: Limits,
-        groups: np.ndarray | None = None,
-    ) -> dict[str, Estimate]:
-        """Return a summary with this kind of intervals."""
-        return bootstrap(columns, summarize, level=LEVEL, groups=groups, published=True)
+    published = True
 
     def of_metric(self, name: str, metric: Metric, rows: RunTable) -> dict[str, Estimate]:
         """Return a metric's estimates, over single prompts."""

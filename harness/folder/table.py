@@ -30,7 +30,7 @@ from .record import BRIEF, Brief, Count, Lazy, Record
 ABSENT = math.inf
 """What a column has where a row has no value; NaN is a value that is no number."""
 WITHDRAWS = b'"withdraws": ['
-VERDICT = b'"verdict": {'
+VERDICT = b'"verdict"'
 START = 90
 """Bytes in which a line says whether it withdraws others."""
 
