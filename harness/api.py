@@ -22,7 +22,6 @@ from .run.evaluation import assemble
 from .run.loop import run_all
 from .run.results import Results
 from .run.spec import ModelRef, RunSpec, Selection
-from .run.trial import check_seen
 
 MODEL_ARGUMENTS = (
     "dtype", "device", "device_map", "max_memory", "revision", "batch_rows", "chat_template",
@@ -47,7 +46,7 @@ def evaluate(
 
     ``editor``, ``task`` and ``model`` are names or objects, by default ``rome``, ``counterfactplus`` and
     ``pocket``; ``settings`` are other fields of `edit_harness.RunSpec` (editor_args, task_args, metrics, judge,
-    judge_args, controls, control_args, regime, seed), and arguments of `edit_harness.loading.load.load` (dtype,
+    judge_args, controls, control_args, regime, seed), and arguments of `edit_harness_plugins.loading.load` (dtype,
     device, revision, device_map, max_memory, batch_rows, chat_template, trust_remote_code, allow_pickle_weights).
     A `RunSpec` in the place of the editor says all of these, but for what is given besides. A run that is in
     ``output`` already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers
@@ -79,8 +78,6 @@ def evaluate(
             model = load(plugins, model, **running.loading(loading))
         benchmark = make_benchmark(plugins, spec.task, spec.task_args, model.source, spec.seed)
         evaluation = assemble(plugins, model, benchmark, spec, Selection(limit))
-        if not running.elsewhere:  # workers try it themselves
-            check_seen(evaluation)
         folder = evaluation.open(Path(output), new=new)
         turns = running.turns(carried)
         return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .data import Answer, Case
     from .folder.manifest import Identity
     from .interfaces import ModelSource
+    from .model.model import Model
     from .run.results import Results
 
 GROUP = "edit_harness"
@@ -90,6 +91,14 @@ def edit_harness_register_controls(register: Register) -> None:
 @hookspec
 def edit_harness_register_models(register: Register) -> None:
     """Register models that a package brings along: subclasses of `edit_harness.ModelSource`."""
+
+
+@hookspec
+def edit_harness_load_model(source: ModelSource, options: Mapping[str, Any]) -> Model | None:
+    """Load a model from ``source.path``; None for one in another plugin's layout. The last to be loaded is asked first.
+
+    ``options`` are those of `edit_harness_plugins.loading.load`, which takes what transformers can load.
+    """
 
 
 @hookspec

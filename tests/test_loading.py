@@ -19,10 +19,10 @@ from transformers import (
 
 from edit_harness import Choose, DataError, ModelSource, ResourceError, UsageError
 from edit_harness.edits import UNEDITED
-from edit_harness.loading import load as loading_module
-from edit_harness.loading.checkpoint import digest_of
-from edit_harness.loading.load import load
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
+from edit_harness_plugins.loading import load as loading_module
+from edit_harness_plugins.loading.checkpoint import digest_of
+from edit_harness_plugins.loading.load import load
 
 WEIGHTS = "model.safetensors"
 PROJECTION = "transformer.h.1.mlp.c_proj.weight"

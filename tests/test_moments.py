@@ -12,7 +12,6 @@ from builders import DATA
 from safetensors.torch import load_file, save_file
 
 from edit_harness import DataError, ModelSource
-from edit_harness.loading.load import load as load_model
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search.covariance import (
     ROWS,
@@ -27,6 +26,7 @@ from edit_harness_plugins.editors._search.covariance import (
     load,
     save,
 )
+from edit_harness_plugins.loading.load import load as load_model
 
 TEXTS = [
     "Ada lives in Paris" + ", and then in Rome" * (i % 5) + f", says book {i}." for i in range(20)

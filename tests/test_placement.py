@@ -12,7 +12,6 @@ from edit_harness import Generate, ModelSource, PluginError, Request
 from edit_harness.api import save_model
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.errors import LeakError
-from edit_harness.loading.load import load
 from edit_harness.model import weights
 from edit_harness.model.model import Model
 from edit_harness.run.integrity import ModelGuard
@@ -21,6 +20,7 @@ from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors._search.suffix import SuffixForward
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
+from edit_harness_plugins.loading.load import load
 
 REQUESTS = [[Request("{} lives in", "Ada", "Paris")], [Request("{} works at", "Bob", "Fiat")]]
 EDITORS = [

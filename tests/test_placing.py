@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
-from edit_harness.loading.load import load
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.loading.load import load
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from transformers import GPT2LMHeadModel
 
 from edit_harness import DataError, ModelSource
 from edit_harness.cli import main
-from edit_harness.loading import checkpoint
-from edit_harness.loading import load as loading_module
-from edit_harness.loading.load import load
 from edit_harness.testing.tiny import tiny_model
+from edit_harness_plugins.loading import checkpoint
+from edit_harness_plugins.loading import load as loading_module
+from edit_harness_plugins.loading.load import load
 
 WEIGHTS = "model.safetensors"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

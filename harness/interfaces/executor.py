@@ -34,7 +34,7 @@ class Executor(ABC):
     def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return what makes the records of runs.
 
-        ``loading`` has the arguments of `edit_harness.loading.load.load` that change no number.
+        ``loading`` has the arguments of `edit_harness_plugins.loading.load` that change no number.
         """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -193,16 +193,16 @@ class Plugins:
         if not self._manager.is_registered(plugin):
             self._manager.register(plugin)
 
-    def call(self, hook: str, **given: Any) -> list[Any]:
-        """Call a hook of every plugin, and return what they return but None.
+    def call(self, hook: str, **given: Any) -> Iterator[Any]:
+        """Call a hook of one plugin after the other, as pluggy does the last first; yield what is not None.
 
         Raises `PluginError`, which names the plugin, for what one raises.
         """
-        found = []
-        for each in getattr(self._manager.hook, hook).get_hookimpls():
+        for each in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             with guard.blamed(f"{hook} of {each.plugin_name} failed", each.function):
-                found.append(each.function(**{name: given[name] for name in each.argnames}))
-        return [result for result in found if result is not None]
+                found = each.function(**{name: given[name] for name in each.argnames})
+            if found is not None:
+                yield found
 
     def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
         """Return the packages whose code a class is: which registered it, and which its file is in.

@@ -17,11 +17,10 @@ from ..data import Case, Query
 from ..errors import DataError, HarnessError, PluginError, UsageError
 from ..folder.table import cases_digest
 from ..interfaces import Editor, ModelSource, Task
-from ..loading import load as loader
 from ..model.model import Model
 from ..registry.guard import blamed, named
 from ..registry.packages import Package
-from ..registry.registry import Plugins, suggestion
+from ..registry.registry import Plugins
 from ..registry.settings import (
     Configured,
     Named,
@@ -64,23 +63,10 @@ class Benchmark:
 
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
     """Load a model by a registered name, or else by folder or hub name."""
-    return loader.load(source_of(plugins, name), **options)
-
-
-def checked_source(
-    plugins: Plugins, name: str, revision: str | None = None, trust_remote_code: bool = False
-) -> ModelSource:
-    """Return where a model comes from, if it exists and can be edited.
-
-    Raises `DataError` before anything large is read or downloaded.
-    """
     source = source_of(plugins, name)
-    try:
-        loader.config_of(source.path, revision, trust_remote_code)
-    except DataError as error:
-        guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
-        raise DataError(error.cause + guess, error.remedy) from error
-    return source
+    return cast(
+        Model, next(plugins.call("edit_harness_load_model", source=source, options=options))
+    )
 
 
 def make_benchmark(

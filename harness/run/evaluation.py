@@ -24,7 +24,7 @@ from ..folder.manifest import (
     decoded,
 )
 from ..folder.table import cases_digest
-from ..interfaces import Measure, Metric, Regime, whole
+from ..interfaces import Metric, Regime, whole
 from ..model import weights
 from ..model.model import Model
 from ..registry.packages import Package
@@ -33,7 +33,6 @@ from ..registry.settings import Named, described, make_metrics, provenance, sett
 from . import controls, plan, trial
 from .assembly import Benchmark, contributing, environment, judge_of, make_editor
 from .controls import SAMPLE, make_controls
-from .estimates import measures_of
 from .failures import RETRIED
 from .plan import Step
 from .shards import Share, Span, units
@@ -232,28 +231,10 @@ class Evaluation:
                 behind = []
         return found
 
-    def turn_to(self, model: Model) -> None:
-        """Continue with another copy of the same model."""
-        self.model = model
-        for part in whole(self.editor.value):
-            part.prepare(model)
-        for each in self.controls:
-            each.value.prepare(model)
-
-    def case(self, name: str) -> Case:
-        """Return a case of the plan by its id; controls are cases too."""
-        planned = (case for step in self.steps for case in step.measure)
-        return next(case for case in planned if case.id == name)
-
     @property
     def environment(self) -> dict[str, str]:
         """The software and hardware that make rows in this process."""
         return environment(self.model)
-
-    @property
-    def measures(self) -> dict[str, Measure]:
-        """The measures of all metrics, in their order."""
-        return measures_of(self.metrics)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Create the run's folder, or find it; `edit_harness.run.rows.settle` writes into it."""

@@ -17,7 +17,6 @@ from msgspec import UNSET
 
 from ..data import Answer, Case, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
-from ..files import cache_folder
 from ..folder.encoding import decode_answer
 from ..folder.folder import RunFolder
 from ..folder.record import OK, Record
@@ -130,7 +129,7 @@ class Loop:
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""
-        clean = self._clean or CleanPass(next(iter(lacking)).model, cache_folder() / "answers")
+        clean = self._clean or CleanPass(next(iter(lacking)).model)
         clean.turn_to(-1)
         if self._clean is None and (case := _first_case(lacking)):
             trial.check(clean, case)
@@ -280,7 +279,9 @@ def _summed(rows: Mapping[Evaluation, RunRows]) -> list[Results]:
         there = [its.known[visit] for visit in evaluation.visits if visit in its.known]
         left_out = set(manifest.cases).difference(own)
         more = [record for record in its.known.values() if record.case in left_out]
-        whole = Results(its.folder, evaluation.metrics, manifest, [*there, *more])
+        whole = Results(
+            its.folder, evaluation.metrics, manifest, [*there, *more], plugins=evaluation.plugins
+        )
         its.folder.write_results(whole.results())
         runs.append(whole.of(own, there, len(evaluation.visits)) if left_out else whole)
     return runs

@@ -227,11 +227,3 @@ def _examiner(asked: Sequence[tuple[Case, Step, Edit]]) -> str:
     case, _, edit = asked[0]
     patch = ", or the patch of its editor," if edit.patch else ""
     return f"control {case.id.removeprefix(PREFIX)}{patch}"
-
-
-def failed(
-    case: Case, state: int, status: str, message: str, metrics: Mapping[str, Metric]
-) -> Record:
-    """Return the record of a visit without valid answers."""
-    given = values(case, ((), ()), metrics, status)
-    return Record(case.id, status, given, state=state, message=message)

@@ -52,6 +52,8 @@ class Results(JudgedTexts):
     """The records of all states of the model, with those of controls."""
     estimated_by: type[Estimator] = Estimator
     """Makes the estimates, and their intervals."""
+    plugins: Plugins | None = None
+    """Whose hooks add to the results; None for those that are installed."""
 
     @classmethod
     def read(cls, folder: RunFolder, metrics: Mapping[str, Metric]) -> Results:
@@ -265,7 +267,8 @@ class Results(JudgedTexts):
         Plugins may add to them, such as the measures of controls.
         """
         found = report.data(self)
-        for more in Plugins.installed().call("edit_harness_results", run=self):
+        plugins = self.plugins or Plugins.installed()
+        for more in plugins.call("edit_harness_results", run=self):
             found |= finite(more)
         return found
 

@@ -41,7 +41,7 @@ class ModelRef(ModelSettings):
 
     @classmethod
     def split(cls, name: str, options: Mapping[str, Any]) -> tuple[ModelRef, dict[str, Any]]:
-        """Return a model, and the other arguments of loading, from arguments of `edit_harness.loading.load.load`."""
+        """Return a model, and the other arguments of loading, from arguments of `edit_harness_plugins.loading.load`."""
         known = {each.name for each in fields(ModelSettings)}
         own = {key: value for key, value in options.items() if key in known}
         return cls(name=name, **own), {k: v for k, v in options.items() if k not in known}

@@ -23,7 +23,6 @@ from ..data import (
     Case,
     Distribution,
     Divergence,
-    Examined,
     Generate,
     NextToken,
     Scores,
@@ -31,16 +30,14 @@ from ..data import (
     Visit,
 )
 from ..edits import UNEDITED, Edit
-from ..errors import DataError, HarnessError, LeakError, PluginError, RunFolderError, counted
+from ..errors import DataError, HarnessError, PluginError, RunFolderError, counted
 from ..folder.encoding import decode_answer
 from ..folder.manifest import Asked, Preview
 from ..folder.record import OK, Record
 from ..model.batch import divergences, padded
 from ..model.model import Model
-from ..registry.guard import restored
-from .clean import CleanPass, unseen
+from .clean import CleanPass
 from .controls import is_control
-from .integrity import ModelGuard
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
@@ -248,30 +245,3 @@ def _stacked(answers: Sequence[object]) -> torch.Tensor:
     return torch.stack([
         torch.from_numpy(answer.logprobs) for answer in answers if isinstance(answer, Distribution)
     ])  # fmt: skip
-
-
-def check_seen(evaluation: Evaluation) -> None:
-    """Try an edit if a control with its own code has to see it.
-
-    Raises `PluginError` if it cannot, and `LeakError` if the model changed. An edit that fails here fails in
-    the run too, and is counted there.
-    """
-    measured = (case for step in evaluation.steps for case in step.measure)
-    if not any(isinstance(case, Examined) for case in measured):
-        return
-    editor, guard = evaluation.editor, ModelGuard(evaluation.model)
-    with restored(lambda changed: None):
-        try:
-            edit = editor.value.edit(evaluation.model, evaluation.steps[0].requests)
-        except Exception:
-            return
-    if isinstance(edit, Edit) and (why := unseen(edit)):
-        raise PluginError(
-            f"editor {editor.name} edits by {why}, which a control with code of its own does not see",
-            "use an editor of weights or of a patch, or --control text, which any edit can be put to",
-        )
-    try:
-        guard.verify()
-    except LeakError as leak:
-        whose = f"editor {evaluation.label}"
-        raise LeakError(leak.what, editor=whose, by=whose) from None

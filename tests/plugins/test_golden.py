@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 from edit_harness import Choose, Drift, Request
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import Making, ModelSource
-from edit_harness.loading.load import load
 from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, save
 from edit_harness_plugins.editors.grace import grace as grace_module
 from edit_harness_plugins.editors.grace.codebook import nearest
@@ -30,6 +29,7 @@ from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.tuning import ft, lora
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
+from edit_harness_plugins.loading.load import load
 from edit_harness_plugins.metrics.preference import TokenAccuracy
 from edit_harness_plugins.tasks.zsre import ZsRE
 

@@ -11,10 +11,10 @@ from test_judge_questions import KEYS, PAIR
 from edit_harness import DataError, Generate, Reply, UsageError
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import ModelSource
-from edit_harness.loading.load import load
 from edit_harness.registry.settings import Named, described
 from edit_harness_plugins.judges.model.hf import HF
 from edit_harness_plugins.judges.model.prompts import question
+from edit_harness_plugins.loading.load import load
 
 REPLIES = [PAIR, *(Reply("", "12", key) for kind, key in KEYS.items() if kind != "compare")]
 

@@ -20,11 +20,12 @@ import torch
 from edit_harness.data import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, counted
 from edit_harness.folder.manifest import Identity, software
+from edit_harness.folder.record import Record
 from edit_harness.interfaces import Executor
 from edit_harness.run import plan
+from edit_harness.run.estimates import values
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
-from edit_harness.run.measure import failed
 from edit_harness.run.rows import RunRows
 
 from ..results.diff import identities, short
@@ -252,8 +253,10 @@ class Pool:
         for place, left in job.left.items():
             evaluation = self.evaluations[place]
             for name, state in (visit for visit in evaluation.visits if visit in left):
-                case = evaluation.case(name)
-                record = failed(case, state, "device_error", message, evaluation.metrics)
+                case = next(c for step in evaluation.steps for c in step.measure if c.id == name)
+                status = "device_error"
+                given = values(case, ((), ()), evaluation.metrics, status)
+                record = Record(name, status, given, state=state, message=message)
                 yield evaluation, self.rows[evaluation].add(record)
         self.given_up += 1
         if self.given_up == MANY:

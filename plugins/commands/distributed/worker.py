@@ -21,7 +21,7 @@ from edit_harness.errors import HarnessError, PluginError
 from edit_harness.folder.record import Record
 from edit_harness.registry.guard import said
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly, evaluation, plan, trial
+from edit_harness.run import assembly, evaluation, plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
 from edit_harness.run.loop import FailurePolicy, Loop
@@ -36,7 +36,7 @@ class Order:
 
     runs: Sequence[tuple[RunSpec, Selection]]
     loading: Mapping[str, Any]
-    """How the model is loaded: arguments of `edit_harness.loading.load.load` that change no number."""
+    """How the model is loaded: arguments of `edit_harness_plugins.loading.load.load` that change no number."""
     care: FailurePolicy
     threads: int = 1
     """How many threads compute on a CPU: the last bits of numbers depend on it."""
@@ -109,8 +109,6 @@ class Worker:
             plugins, spec, loading = Plugins.installed(), self.order.runs[0][0], self.order.loading
             ref = spec.model
             assert ref is not None  # the driver has seen to that
-            trusted = loading.get("trust_remote_code", False)
-            assembly.checked_source(plugins, ref.name, ref.revision, trusted)
             model = assembly.load(plugins, ref.name, **ref.options, **loading)
             torch.set_num_threads(self.order.threads)
             benchmark = assembly.make_benchmark(
@@ -119,8 +117,6 @@ class Worker:
             self.evaluations = [
                 evaluation.assemble(plugins, model, benchmark, *run) for run in self.order.runs
             ]
-            for each in self.evaluations:
-                trial.check_seen(each)
         except (Exception, SystemExit) as error:
             made = portable(error)
             made.cause += f" (worker on {host})" * (host not in made.cause)

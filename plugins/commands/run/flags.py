@@ -42,7 +42,7 @@ class LoadingFlags(ModelSettings):
 
     @property
     def model_options(self) -> dict[str, Any]:
-        """Arguments of `edit_harness.loading.load.load`; ``--model-args`` win. Raises `UsageError`."""
+        """Arguments of `edit_harness_plugins.loading.load.load`; ``--model-args`` win. Raises `UsageError`."""
         if unknown := [key for key in self.model_args if key not in MODEL_ARGUMENTS]:
             raise UsageError(
                 f"there is no model argument {unknown[0]!r}", f"known: {', '.join(MODEL_ARGUMENTS)}"

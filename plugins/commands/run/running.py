@@ -19,7 +19,7 @@ from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, evaluation, loop, trial
+from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
@@ -28,6 +28,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
+from edit_harness_plugins.loading.load import checked_source
 
 from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
@@ -46,7 +47,7 @@ class Todo:
     options: Options
     executor: Executor
     loading: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `edit_harness.loading.load.load` that change no number."""
+    """Arguments of `edit_harness_plugins.loading.load.load` that change no number."""
     regime: RegimeFlags = field(default_factory=RegimeFlags)
     tuned: Tuned | None = None
 
@@ -140,7 +141,7 @@ def run_model(
     ref = runs[0].model
     assert ref is not None  # it is named by a flag, or by a table
     loading = {**todo.loading, **ref.options}
-    source = assembly.checked_source(
+    source = checked_source(
         plugins, ref.name, ref.revision, loading.get("trust_remote_code", False)
     )
     together = groupby(runs, key=lambda spec: (spec.task, spec.task_args, spec.seed))
@@ -203,8 +204,6 @@ def opened(
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
-            if not todo.executor.elsewhere:  # workers try it themselves, on their devices
-                trial.check_seen(which)
             folder = which.open(Path(options.output_path), new=options.new)
             if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
                 again = "--new runs it again, --retry-failed what failed"

@@ -75,7 +75,7 @@ class HF(ModelJudge):
 
     @cached_property
     def _loaded(self) -> Model:
-        from edit_harness.loading.load import load
+        from edit_harness_plugins.loading.load import load
 
         if not self.model:
             raise UsageError(

@@ -27,6 +27,7 @@ from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
+from edit_harness_plugins.loading.load import checked_source
 
 from ..studies import SweepFlags
 from . import points
@@ -44,7 +45,7 @@ class Sweep:
         self.editor = plugins.find("editor", flags.editor[0])
         fields.typed(self.editor.load(), dict.fromkeys(asked), f"editor {self.editor.name}")
         options, name = flags.model_options, flags.model[0]
-        source = assembly.checked_source(
+        source = checked_source(
             plugins, name, options.get("revision"), options["trust_remote_code"]
         )
         args, seed = flags.task_args, flags.seed

@@ -27,6 +27,7 @@ from edit_harness_plugins.commands.report import figures, heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run.console import err
+from edit_harness_plugins.loading.load import checked_source
 
 from ..studies import TraceFlags
 from . import patching
@@ -50,9 +51,7 @@ def trace(plugins: Plugins, flags: TraceFlags) -> int:
     """Trace what the flags say, print it and write its pictures, and return the exit code."""
     typed = checked(flags)
     name, options = flags.model[0], flags.model_options
-    source = assembly.checked_source(
-        plugins, name, options.get("revision"), options["trust_remote_code"]
-    )
+    source = checked_source(plugins, name, options.get("revision"), options["trust_remote_code"])
     if typed:
         model = assembly.load(plugins, name, **options)
         fact = (Fact.of if flags.target else Fact.recalled)(model, typed)

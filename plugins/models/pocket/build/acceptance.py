@@ -20,9 +20,9 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from edit_harness import ModelSource, evaluate
-from edit_harness.loading.load import load
 from edit_harness.model.model import Model
 from edit_harness_plugins.builders.triples import Fact, FactTable
+from edit_harness_plugins.loading.load import load
 
 from .corpus import lower_first
 from .recall import score_objects

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 from edit_harness import ModelSource
 from edit_harness.interfaces import Making
-from edit_harness.loading.load import load
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run.assembly import build_component
 from edit_harness_plugins.editors._search.covariance import collect, save
+from edit_harness_plugins.loading.load import load
 
 from .corpus import Corpus
 

@@ -21,10 +21,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
 from transformers.utils import logging as transformers_logging
 
-from ..errors import DataError, ResourceError, UsageError
-from ..interfaces import ModelSource
-from ..model.model import Model
-from ..registry.guard import PASSING
+from edit_harness.errors import DataError, ResourceError, UsageError
+from edit_harness.interfaces import ModelSource
+from edit_harness.model.model import Model
+from edit_harness.registry.guard import PASSING
+from edit_harness.registry.registry import Plugins, suggestion
+from edit_harness.registry.settings import source_of
+
 from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
 from .placement import SIZES, placed, spread
 
@@ -180,6 +183,22 @@ def config_of(path: str, revision: str | None = None, trust_remote_code: bool = 
             "only causal language models can be edited here, such as gpt2-xl",
         )
     return config
+
+
+def checked_source(
+    plugins: Plugins, name: str, revision: str | None = None, trust_remote_code: bool = False
+) -> ModelSource:
+    """Return where a model comes from, if it exists and can be edited.
+
+    Raises `DataError` before anything large is read or downloaded.
+    """
+    source = source_of(plugins, name)
+    try:
+        config_of(source.path, revision, trust_remote_code)
+    except DataError as error:
+        guess = suggestion(name, [c.name for c in plugins.of_kind("model")])
+        raise DataError(error.cause + guess, error.remedy) from error
+    return source
 
 
 def _tokenizer(path: str, where: Mapping[str, Any], trusted: bool) -> Any:

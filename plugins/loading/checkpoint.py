@@ -18,9 +18,9 @@ from transformers.utils import (
     WEIGHTS_NAME,
 )
 
-from ..errors import DataError
-from ..files import sha256_of
-from ..model.weights import value
+from edit_harness.errors import DataError
+from edit_harness.files import sha256_of
+from edit_harness.model.weights import value
 
 CODE, PICKLED_WEIGHTS = "remote_code", "pickle_weights"
 """What can be let in, as a run's manifest calls it."""

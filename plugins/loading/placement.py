@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
 
-from ..errors import ResourceError, UsageError
-from ..files import cache_folder
+from edit_harness.errors import ResourceError, UsageError
+from edit_harness.files import cache_folder
 
 FOUND = ("auto", "balanced", "sequential")
 """Maps that accelerate finds."""

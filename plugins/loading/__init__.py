@@ -1,0 +1,19 @@
+"""From a name to a model in memory, on whatever devices there are: models in the layout of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edit_harness import ModelSource, hookimpl
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
+
+
+@hookimpl
+def edit_harness_load_model(source: ModelSource, options: Mapping[str, Any]) -> Model:
+    """Load it with transformers."""
+    from .load import load
+
+    return load(source, **options)
