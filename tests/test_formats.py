@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edit_harness.run.report import render
 from edit_harness_plugins.commands.report.formats import (
     CONTROL,
     FORMATS,
@@ -20,6 +19,7 @@ from edit_harness_plugins.commands.report.formats import (
     labelled,
     latex,
     markdown,
+    render,
     rich,
     table,
 )

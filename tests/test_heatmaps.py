@@ -11,9 +11,9 @@ import pytest
 from rich.cells import cell_len
 
 from edit_harness.errors import ResourceError, UsageError
-from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
+from edit_harness_plugins.terminal import Terminal
 
 SMALL = HeatMap(
     "Hidden states",

@@ -21,8 +21,8 @@ from edit_harness.errors import one_line, printable
 from edit_harness.folder.encoding import encode_answer, encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
-from edit_harness.shell.terminal import Terminal, plain
 from edit_harness.testing.tiny import tiny_model
+from edit_harness_plugins.terminal import Terminal, plain
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 """What our own styles write."""
@@ -228,7 +228,7 @@ def test_errors_and_the_log_of_debug_are_escaped_too(tmp_path):
 
 
 def test_who_stops_reading_does_not_change_the_exit_code(tmp_path):
-    said = "from edit_harness.shell.terminal import Terminal\nout = Terminal()\n"
+    said = "from edit_harness_plugins.terminal import Terminal\nout = Terminal()\n"
     loop = (
         "for _ in range(20000):\n    out.print('a line')\nout.file.flush()\nraise SystemExit(7)\n"
     )

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from ..errors import printable
 from ..files import finite
 from ..interfaces import Measure
-from ..shell.terminal import Terminal
 from ..stats import Estimate
 from .estimates import LEVEL
 
@@ -67,26 +63,24 @@ def lines(
             yield MeasureRow(name, measure, before, after, then, moved, floor)
 
 
-def single(rows: Sequence[MeasureRow], level: float) -> Table:
-    """Return the table of one run."""
-    table = table_of_text()
+def table(rows: Sequence[MeasureRow]) -> str:
+    """Return the table of one run as plain text."""
     followed = any(row.immediate for row in rows)
     extra = ("Immediate", "Change", "Final") if followed else ("After",)
-    for heading in ("Metric", "", "Before", *extra, f"{level:.0%} CI", "n"):
-        left = heading in ("Metric", "")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    lines = [("Metric", "", "Before", *extra, f"{LEVEL:.0%} CI", "n")]
     for row in rows:
-        after = row.after
-        table.add_row(
-            row.name,
-            DIRECTION[row.measure.better],
-            show(row.before, row),
-            *([show(row.immediate, row), show(row.change, row)] if followed else ()),
-            Text(show(after, row), style="bold"),
-            interval(after, row),
-            count(row),
+        later = (show(row.immediate, row), show(row.change, row)) if followed else ()
+        after = (show(row.after, row), interval(row.after, row), count(row))
+        name, better = printable(row.name), DIRECTION[row.measure.better]
+        lines.append((name, better, show(row.before, row), *later, *after))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
-    return table
+        for line in lines
+    )
 
 
 def show(estimate: Estimate | None, line: MeasureRow) -> str:
@@ -122,19 +116,6 @@ def plain_number(value: float) -> str:
     """Return a number of three digits, or whole from a thousand on."""
     whole = abs(value) >= THOUSAND - 0.5 and math.isfinite(value)
     return f"{value:,.0f}" if whole else f"{value:.3g}"
-
-
-def render(table: RenderableType, width: int = 80) -> str:
-    """Return a table as plain text."""
-    console = Terminal(width=width, no_color=True, legacy_windows=False)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
-
-
-def table_of_text() -> Table:
-    """Return a table without lines, as all tables on the terminal are."""
-    return Table(box=None, pad_edge=False, header_style="bold")
 
 
 def data(run: Results) -> dict[str, Any]:

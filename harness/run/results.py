@@ -27,7 +27,6 @@ from ..registry.settings import make_metrics
 from ..stats import Estimate
 from . import controls, plan, report
 from .estimates import (
-    LEVEL,
     Estimator,
     answers,
     measures_of,
@@ -259,7 +258,7 @@ class Results(JudgedTexts):
 
     def table(self) -> str:
         """Return the table as plain text."""
-        return report.render(report.single(self.lines, LEVEL))
+        return report.table(self.lines)
 
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys.

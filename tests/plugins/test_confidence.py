@@ -13,7 +13,7 @@ from seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
 
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
-from edit_harness.run import report
+from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.metrics.people.confidence import Confidence
 
@@ -306,7 +306,7 @@ def test_the_tables_fit_a_terminal():
              for i in range(9)]  # fmt: skip
     answers = [([sure(b)], [sure(a)]) for b, a in rng.uniform(-1e-4, 1e-4, size=(9, 2))]
     for title, rows in tables(METRIC, cases, answers).items():
-        text = report.render(listed(title, rows))
+        text = formats.render(listed(title, rows))
         # A cell that is too long for its column goes on below.
         assert len(text.splitlines()) == len(rows) + 2, text
 

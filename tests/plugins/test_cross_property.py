@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, tables
 
 from edit_harness import Scores
-from edit_harness.run import report
+from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
@@ -249,5 +249,5 @@ def test_without_cases_there_is_nothing():
 def test_the_tables_fit_a_terminal():
     run = [(pair, b, a) for pair in PAIRS for b, a in [(True, False)] * 40 + [(False, True)]]
     for title, rows in tables(METRIC, *made(run)).items():
-        text = report.render(listed(title, rows))
+        text = formats.render(listed(title, rows))
         assert len(text.splitlines()) == len(rows) + 2, text

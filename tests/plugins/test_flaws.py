@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from seesaw_cases import CLOSE, case, cells, compared, description, person, same, sure, tables
 
 from edit_harness import Generate, Key, Probe, Text, Verdict
-from edit_harness.run import report
+from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.people.flaws import FLAWS, Flaws
@@ -216,7 +216,7 @@ def test_the_tables_fit_a_terminal():
         for _ in cases
     ]
     for title, rows in tables(METRIC, cases, answers).items():
-        text = report.render(listed(title, rows))
+        text = formats.render(listed(title, rows))
         assert len(text.splitlines()) == len(rows) + 2, text
 
 

@@ -22,8 +22,8 @@ from edit_harness.errors import PluginError, UsageError
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import suggestion
 from edit_harness.registry.selection import FILES, found, left_out
-from edit_harness.shell.options import SETTINGS, debug, with_selection
-from edit_harness.shell.terminal import Terminal, plain
+from edit_harness_plugins.command_line import SETTINGS, debug, with_selection
+from edit_harness_plugins.terminal import Terminal, plain
 
 FAILED = 6
 NONE = 5  # what pytest ends with if no test has the words

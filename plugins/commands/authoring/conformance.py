@@ -18,7 +18,6 @@ from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import build_component, make_task, source_of
 from edit_harness.run import report
 from edit_harness.run.assembly import make_editor
-from edit_harness.run.estimates import LEVEL
 from edit_harness.testing import (
     EditorTests,
     JudgeTests,
@@ -152,8 +151,7 @@ class RunTests:
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
             pytest.fail(f"it was not tried: {error}")
         rows = [row for row in run.lines if not row.measure.detail] or run.lines
-        table = report.render(report.single(rows, LEVEL))
-        record_property("table", table.rstrip())
+        record_property("table", report.table(rows))
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (
             f"{len(failures)} of {len(run.records)} cases failed; case {failures[0].case}: "

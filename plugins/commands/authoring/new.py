@@ -17,8 +17,8 @@ from packaging.version import Version
 
 from edit_harness.errors import UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness.shell.options import debug
-from edit_harness.shell.terminal import Terminal
+from edit_harness_plugins.command_line import debug
+from edit_harness_plugins.terminal import Terminal
 
 TEMPLATES = Path(__file__).with_name("scaffold")
 SUFFIX = ".tmpl"

@@ -13,8 +13,8 @@ from rich.table import Table
 from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
-from edit_harness.shell.options import as_json, debug, with_plugins
-from edit_harness.shell.terminal import Terminal
+from edit_harness_plugins.command_line import as_json, debug, with_plugins
+from edit_harness_plugins.terminal import Terminal
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
 """What is listed if nothing is named."""

@@ -19,8 +19,8 @@ from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry import selection
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins
-from edit_harness.shell.options import as_json, debug, with_selection
-from edit_harness.shell.terminal import Terminal, plain
+from edit_harness_plugins.command_line import as_json, debug, with_selection
+from edit_harness_plugins.terminal import Terminal, plain
 
 LIMIT = 60
 """Seconds that a package may take to load."""

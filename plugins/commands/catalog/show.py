@@ -17,9 +17,9 @@ from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Tas
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import check_recordable, defaults, make_task, source_of
-from edit_harness.shell.options import as_json, debug, settings, with_plugins
-from edit_harness.shell.terminal import Terminal, plain
+from edit_harness_plugins.command_line import as_json, debug, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
+from edit_harness_plugins.terminal import Terminal, plain
 
 Content = dict[str, Any]
 EXAMPLES = {

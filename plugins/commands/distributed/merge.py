@@ -24,7 +24,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
 from edit_harness.run.shards import Share
-from edit_harness.shell.options import SETTINGS, debug, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
 
 from ..report.facts import sound
 from ..results.diff import environment_of, identities, short

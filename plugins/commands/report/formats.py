@@ -14,8 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from edit_harness.run.report import plain_number, render, table_of_text
-from edit_harness.shell.terminal import plain
+from edit_harness.run.report import plain_number
+from edit_harness_plugins.terminal import Terminal, plain
 
 from .templates import FORMULA, page
 
@@ -98,6 +98,19 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
             yield Text()
 
 
+def table_of_text() -> Table:
+    """Return a table without lines, as all tables on the terminal are."""
+    return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def render(table: RenderableType, width: int = 80) -> str:
+    """Return a table as plain text."""
+    console = Terminal(width=width, no_color=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
 def labelled(label: str, text: str, width: int) -> Text:
     """Return a text behind its label, further lines under the first."""
     lines = plain(text).wrap(Console(width=width), width - INDENT)
@@ -127,7 +140,7 @@ def _width(head: str, texts: Sequence[str]) -> int:
 
 
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
-    part = Table(box=None, pad_edge=False, header_style="bold")
+    part = table_of_text()
     for head in grid.heads:
         part.add_column(_text(head), overflow="fold", max_width=LABEL if grid.columns else None)
     for head in grid.columns[start:stop]:

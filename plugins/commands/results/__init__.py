@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.shell.terminal import Terminal
+from edit_harness_plugins.terminal import Terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,8 +14,8 @@ from edit_harness.folder.encoding import decode_answer, encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
-from edit_harness.shell.options import as_json, debug
-from edit_harness.shell.terminal import plain
+from edit_harness_plugins.command_line import as_json, debug
+from edit_harness_plugins.terminal import plain
 
 from . import show
 

@@ -13,7 +13,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Identity, Manifest, Segment
 from edit_harness.folder.manifest import as_json as as_mapping
 from edit_harness.run.results import Results
-from edit_harness.shell.options import as_json, debug
+from edit_harness_plugins.command_line import as_json, debug
 
 from ..report.formats import Cell, Grid, Row
 from . import show

@@ -14,7 +14,7 @@ from edit_harness.errors import ResourceError, RunFolderError, UsageError, count
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.record import Record
-from edit_harness.shell.options import debug
+from edit_harness_plugins.command_line import debug
 
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""

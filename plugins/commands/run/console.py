@@ -14,10 +14,10 @@ from edit_harness.errors import DataError, HarnessError, LeakError, counted, one
 from edit_harness.folder.record import OK, Record
 from edit_harness.registry.settings import Named, defaults, settings
 from edit_harness.run.controls import is_control
-from edit_harness.run.estimates import LEVEL, usable
-from edit_harness.run.report import single
+from edit_harness.run.estimates import usable
+from edit_harness.run.report import table
 from edit_harness.run.results import Results
-from edit_harness.shell.terminal import Terminal, plain
+from edit_harness_plugins.terminal import Terminal, plain
 
 from ..report import formats, layouts
 from ..report import remarks as about
@@ -139,7 +139,7 @@ def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -
     shown = [table for own in tables for table in own[: None if verbose else 1]]
     rows = layouts.shown(run, verbose)
     if numbers or not usable(run.records):
-        out.print(single(rows, LEVEL))
+        out.print(table(rows), soft_wrap=True)
         for part in formats.rich(layouts.besides([run]), out.width):
             out.print(part)
         if not rows:

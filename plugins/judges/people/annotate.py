@@ -15,9 +15,10 @@ from edit_harness.errors import DataError, UsageError
 from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.results import Results
-from edit_harness.shell.options import HELP, as_json, debug, many
-from edit_harness.shell.terminal import Terminal
+from edit_harness.shell.options import HELP
+from edit_harness_plugins.command_line import as_json, debug, many
 from edit_harness_plugins.commands.report.formats import listed
+from edit_harness_plugins.terminal import Terminal
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen

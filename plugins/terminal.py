@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from ..errors import printable
+from edit_harness.errors import printable
 
 
 class Terminal(Console):
