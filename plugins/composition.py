@@ -1,4 +1,4 @@
-"""What cases are made of, counted: requests, subjects, and the prompts of each role.
+"""What cases are made of: counts of requests, subjects and prompts of each role; a mark of their facts.
 
 A task whose paper prints a table of its own counts in that way instead; see `Task.composition`.
 Nothing is asked of a model here, and nothing is tokenized.
@@ -7,11 +7,15 @@ Nothing is asked of a model here, and nothing is tokenized.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from edit_harness.data import Case
+from edit_harness.files import digest
 
 Row = Mapping[str, Any]
+MARK = 16
+"""Length of a case's mark."""
 
 
 def of_cases(cases: Iterable[Case]) -> dict[str, list[Row]]:
@@ -46,3 +50,14 @@ def counted(what: str, texts: Sequence[Sequence[str]], unit: str = "") -> Row:
     if unit:
         row[f"per {unit}"] = sum(map(len, texts)) / len(texts) if texts else 0.0
     return row
+
+
+def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """Return the ids of the cases that have one of the marks; of any task: see `mark`."""
+    known = set(marks)
+    return [case.id for case in cases if not case.problem and mark(case) in known]
+
+
+def mark(case: Case) -> str:
+    """Return a digest of a case's facts, the same in every task."""
+    return digest([asdict(request) for request in case.requests])[:MARK]

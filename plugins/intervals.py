@@ -18,8 +18,9 @@ import numpy as np
 from edit_harness.folder.record import OK
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Metric
-from edit_harness.run.estimates import LEVEL, Estimator, answers
+from edit_harness.run.estimates import LEVEL, Estimator
 from edit_harness.stats import Columns, Estimate, Limits, Summary, count
+from edit_harness_plugins.reading import answers
 
 
 class Percentile(Estimator):

@@ -1,14 +1,13 @@
 """What errors are called, and the runs that they end: time, memory, devices, plugins."""
 
-import time
 from dataclasses import dataclass, field
 
 import pytest
 import torch
-from test_runner import CASES, PEOPLE, Push, ran, worked
+from test_runner import CASES, Push, ran, worked
 
 from edit_harness.edits import Edit
-from edit_harness.errors import Expired, PluginError, ResourceError
+from edit_harness.errors import PluginError, ResourceError
 from edit_harness.folder.record import STATUSES
 from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
@@ -23,7 +22,6 @@ LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encounte
 @pytest.mark.parametrize(
     ("error", "edit", "expected"),
     [
-        (Expired("it took longer than 3 s"), True, "timeout"),
         (TooLongError("9 tokens"), False, "too_long"),
         (torch.OutOfMemoryError(), False, "oom"),
         (MemoryError(), True, "oom"),
@@ -65,45 +63,6 @@ def records_until(error, stream):
 
 def streamed(model, editor, **extra):
     return worked(model, editor, list(steps(CASES, Regime())), **extra)
-
-
-@dataclass
-class Slow(Push):
-    """Hangs at one of its cases."""
-
-    hangs: str = "Ann"
-    calls: list = field(default_factory=list)
-
-    def edit(self, model, requests):
-        self.calls.append(requests[0].subject)
-        if requests[0].subject == self.hangs:
-            time.sleep(30)
-        return super().edit(model, requests)
-
-
-def test_an_edit_that_hangs_is_ended_and_stops_nobody(model):
-    editor = Slow()
-    (records,) = streamed(model, editor, case_timeout=0.2)
-    assert [r.status for r in records] == ["ok", "ok", "timeout", "ok", "ok"]
-    assert records[2].message == "the edit was ended: it took longer than 0.2 s"
-    assert records[2].values == {"probability": {"post_p": 0.0}}, "it counts as a failure"
-    tried = [*PEOPLE[:3], *PEOPLE[:2], PEOPLE[2], *PEOPLE[2:]]
-    assert editor.calls == tried, "together, and then in halves"
-
-
-def test_an_evaluation_that_hangs_is_ended_and_stops_nobody(model):
-    class Hangs(Push):
-        def edit(self, model, requests):
-            def wait(inputs, outputs, rows):
-                time.sleep(30)
-
-            adaptors = {model.architecture.projection(1).name: wait}
-            return Edit({}, adaptors if requests[0].subject == "Bob" else {})
-
-    (records,) = streamed(model, Hangs(), case_timeout=0.2)
-    assert [r.status for r in records] == ["ok", "timeout", "ok", "ok", "ok"]
-    assert records[1].message.startswith("the evaluation was ended")
-    assert records[1].before, "the unedited model was asked"
 
 
 def test_memory_that_comes_back_is_enough_for_a_second_try(model):

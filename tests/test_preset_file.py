@@ -9,8 +9,8 @@ from msgspec import structs
 
 from edit_harness import Case, DataError, Request, ResourceError, UsageError, files
 from edit_harness.folder.manifest import as_json
-from edit_harness.run.rows import among, mark
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel, read, typed
+from edit_harness_plugins.composition import among, mark
 
 FACTS = [Request("{} lives in", name, "Paris") for name in ("Ada", "Bob", "Ann")]
 CASES = [Case(str(i), (fact,), ()) for i, fact in enumerate(FACTS)]

@@ -158,7 +158,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     cases: int
     cases_sha256: str
     marks: Sequence[str]
-    """Marks of these cases: see `edit_harness.run.rows.mark`."""
+    """Marks of these cases: digests of their facts."""
     score: Mapping[str, Any]
 
 

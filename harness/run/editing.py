@@ -18,7 +18,6 @@ from ..interfaces import Editor
 from ..model.model import Model
 from ..registry import guard
 from ..registry.guard import PASSING
-from ..shell.signals import within
 from . import failures
 from .failures import NoEditError
 from .plan import Step
@@ -47,8 +46,6 @@ class Editing:
     model: Model
     editor: Editor
     tell: Tell
-    case_timeout: float | None = None
-    """Seconds that a case's edit may take; None is no limit."""
     seconds: dict[str, float] = field(default_factory=dict)
     errors: dict[str, BaseException] = field(default_factory=dict)
     info: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -108,10 +105,8 @@ class Editing:
         return edit
 
     def _call(self, group: Sequence[Step], find: Callable[[], list[Edit]]) -> list[Edit]:
-        """Let the editor work within its time, and check that it returns edits."""
-        cases = sum(len(step.edit) for step in group)
-        allowed = self.case_timeout and cases * self.case_timeout
-        with put_back(self.tell, "the editor") as changed, within(allowed):
+        """Let the editor work, and check that it returns edits."""
+        with put_back(self.tell, "the editor") as changed:
             edits = find()
         if len(group) > 1 and not guard.NUMERIC.isdisjoint(changed):
             raise NoEditError(f"{changed[0]} was changed between the edits")

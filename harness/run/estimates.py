@@ -7,23 +7,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import stats
 from ..data import Answers, Case
 from ..errors import DataError, PluginError
-from ..folder.encoding import decode_answer
-from ..folder.folder import RunFolder
-from ..folder.manifest import Manifest
 from ..folder.record import INVALID, OK, Record
 from ..folder.table import RunTable
-from ..hookspecs import DISTRIBUTION
 from ..interfaces import Measure, Metric
 from ..registry.guard import blamed, named
-from ..registry.registry import Plugins
-from ..registry.settings import make_metrics
 from ..stats import Estimate
 
 LEAVE_OUT = "leave it out with --metrics, or ask its author"
@@ -66,38 +60,9 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def answers(record: Record) -> Answers:
-    """Return the answers of a record; None for a distribution, which is never stored."""
-    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
-    return cast(Answers, (before, after))
-
-
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:
     """Return the measures of all metrics, in their order."""
     return {n: m for metric in metrics.values() for n, m in metric.measures.items()}
-
-
-def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
-    """Return the run's own metrics, in its order.
-
-    Raises `RunFolderError` if it names none, and `PluginError`, with the packages that the run was made with,
-    for one that is not installed.
-    """
-    manifest = folder.planned()
-    try:
-        return make_metrics(plugins, manifest.metrics)
-    except PluginError as error:
-        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
-
-
-def _made_with(manifest: Manifest) -> str:
-    """Return the other packages that a run was made with; empty if there are none."""
-    named = [
-        f"{part['name']} {part['version']} ({part['source']})"
-        for part in manifest.distributions
-        if part["name"] != DISTRIBUTION
-    ]
-    return f"the run was made with {', '.join(named)}" if named else ""
 
 
 LEVEL = 0.99

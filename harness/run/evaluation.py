@@ -202,12 +202,6 @@ class Evaluation:
         """What a precision below float32 costs; None in float32."""
         return trial.preview(self.model, self.cases)
 
-    def lacks_nothing(self, folder: RunFolder, *, retry: bool) -> bool:
-        """Tell whether a folder has all rows; with ``retry``, also that none is to be tried again."""
-        known = folder.visits()
-        again = self.retried(known) if retry else ()
-        return known.keys() >= set(self.visits) and not again
-
     def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
         """Return the visits whose failure may pass on another try, with all that share their edits."""
         failures = {visit for visit in self.visits if known.get(visit) in RETRIED}

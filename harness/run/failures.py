@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from ..errors import Expired, PluginError
+from ..errors import PluginError
 from ..model.tokens import TooLongError
 from ..registry.guard import said
 
@@ -68,9 +68,6 @@ def status(error: BaseException, of: object, *, edit: bool) -> tuple[str, str]:
 
     The message names the line of the editor ``of`` that the error came through.
     """
-    if isinstance(error, Expired):
-        stage = "edit" if edit else "evaluation"
-        return "timeout", f"the {stage} was ended: {error}"
     if isinstance(error, TooLongError):
         return "too_long", error.cause
     if out_of_memory(error):

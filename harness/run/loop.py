@@ -44,8 +44,6 @@ class FailurePolicy:
     """End at the first failure."""
     retry: bool = False
     """Run failed cases again whose failure may pass: see `edit_harness.run.failures.RETRIED`."""
-    case_timeout: float | None = None
-    """Seconds that a case may take; None is no limit."""
 
 
 class RowSink(Protocol):
@@ -138,8 +136,7 @@ class Loop:
 
     def _work(self, evaluation: Evaluation, its: RowSink, clean: CleanPass) -> Work:
         judge = evaluation.judge.value if evaluation.judge else None
-        editor, timeout = evaluation.editor.value, self.policy.case_timeout
-        return Work(clean, editor, evaluation.metrics, judge, its.tell, timeout)
+        return Work(clean, evaluation.editor.value, evaluation.metrics, judge, its.tell)
 
 
 def _chunks(

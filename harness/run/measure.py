@@ -20,7 +20,6 @@ from ..interfaces import Editor, Judge, Metric
 from ..model.model import Model
 from ..registry import guard
 from ..registry.guard import PASSING
-from ..shell.signals import within
 from . import failures
 from .clean import CleanPass
 from .controls import PREFIX
@@ -70,14 +69,12 @@ class Work:
     judge: Judge | None = None
     tell: Tell = lambda line: None
     """Takes lines for readers of the run; a line may come twice."""
-    case_timeout: float | None = None
-    """Seconds that a case may take; None is no limit. A benchmark that runs as a control has none."""
     _edits: Sequence[Edit] = ()
     """The edits of the current group of steps."""
     _last: Edit = UNEDITED
 
     def __post_init__(self) -> None:
-        self._editing = Editing(self.clean.model, self.editor, self.tell, self.case_timeout)
+        self._editing = Editing(self.clean.model, self.editor, self.tell)
 
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.
@@ -132,8 +129,7 @@ class Work:
     def _together(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:
         start = perf_counter()
         cases = list({case.id: case for case, *_ in todo}.values())
-        with within(self._allowed(cases, len(todo))):
-            answers = self.clean.ask(cases, [(case, edit) for case, _, edit in todo])
+        answers = self.clean.ask(cases, [(case, edit) for case, _, edit in todo])
         seconds = (perf_counter() - start) / max(len(todo), 1)
         return [
             Answered(case, step, *pair, seconds, self._edit_error(case, step))
@@ -152,18 +148,13 @@ class Work:
     def _unedited(self, case: Case) -> Sequence[Answer]:
         """Return the unedited model's answers; none if it cannot be asked either."""
         try:
-            with within(self._allowed([case], 1)):
-                return self.clean.answers(case)
+            return self.clean.answers(case)
         except PASSING:
             raise
         except BaseException as error:
             failures.check_device(error)
             LOG.debug("asking the unedited model failed", exc_info=True)
             return ()
-
-    def _allowed(self, cases: Sequence[Case], times: int) -> float | None:
-        examined = any(isinstance(case, Examined) for case in cases)
-        return None if examined or not self.case_timeout else times * self.case_timeout
 
     def _edit_error(self, case: Case, step: Step) -> BaseException | None:
         """Return why the edit failed that a case is measured under, if it did."""

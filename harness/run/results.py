@@ -19,24 +19,19 @@ from ..errors import RunFolderError, counted
 from ..files import finite
 from ..folder.folder import RunFolder
 from ..folder.manifest import JudgeId, Manifest
-from ..folder.record import INVALID, OK, Record
+from ..folder.record import OK, Record
 from ..folder.table import Chosen, RunTable
 from ..interfaces import Measure, Metric, Regime
 from ..registry.registry import Plugins
-from ..registry.settings import make_metrics
 from ..stats import Estimate
 from . import controls, plan, report
 from .estimates import (
     Estimator,
-    answers,
     measures_of,
-    own_metrics,
     summing,
     usable,
-    values,
 )
 from .judging import JudgedTexts
-from .rows import among
 from .spec import Share
 
 
@@ -81,12 +76,6 @@ class Results(JudgedTexts):
     def by_id(self) -> Mapping[str, Case]:
         """The folder's cases by their ids, planned or not."""
         return self.folder.cases(self.manifest.cases)
-
-    @property
-    def tuned_by(self) -> list[str]:
-        """The cases by whose facts the editor's fields were chosen."""
-        tuned = self.manifest.tuned
-        return among(tuned.marks, self.cases) if tuned and tuned.marks else []
 
     def check_finished(self) -> None:
         """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
@@ -270,26 +259,3 @@ class Results(JudgedTexts):
         for more in plugins.call("edit_harness_results", run=self):
             found |= finite(more)
         return found
-
-
-def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:
-    """Return the finished run in a folder with values measured anew, by these metrics or its own.
-
-    Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
-    `PluginError` for a metric that is not installed or fails.
-    """
-    folder = RunFolder.at(name)
-    found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
-    run = Results.read(folder, found)
-    run.check_finished()
-    return replace(run, everything=revalued(run, found))
-
-
-def revalued(run: Results, metrics: Mapping[str, Metric]) -> list[Record]:
-    """Return the records with new values of the metrics; controls have none."""
-    return [
-        r
-        if controls.is_control(r.case) or r.status == INVALID
-        else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
-        for r in run.everything
-    ]

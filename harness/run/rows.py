@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType, structs
 
-from .. import files
 from ..data import Case, Visit
 from ..errors import counted
 from ..folder.folder import RunFolder
@@ -206,18 +205,3 @@ def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
         spans=evaluation.spans,
         visits=evaluation.visits,
     )
-
-
-MARK = 16
-"""Length of a case's mark."""
-
-
-def among(marks: Iterable[str], cases: Iterable[Case]) -> list[str]:
-    """Return the ids of the cases that have one of the marks; of any task: see `mark`."""
-    known = set(marks)
-    return [case.id for case in cases if not case.problem and mark(case) in known]
-
-
-def mark(case: Case) -> str:
-    """Return a digest of a case's facts, the same in every task."""
-    return str(files.digest([asdict(request) for request in case.requests]))[:MARK]

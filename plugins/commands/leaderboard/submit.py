@@ -20,8 +20,8 @@ from edit_harness.folder.table import cases_digest
 from edit_harness.registry.packages import UNVERSIONED
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
-from edit_harness.run.estimates import own_metrics
 from edit_harness.run.results import Results
+from edit_harness_plugins.reading import own_metrics
 
 from ..run.console import err
 from ..run.console import out as console

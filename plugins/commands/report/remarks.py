@@ -12,6 +12,7 @@ from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifest import software
 from edit_harness.run.judging import UNPARSED
 from edit_harness.run.results import Results
+from edit_harness_plugins.composition import among
 from edit_harness_plugins.controls.effects import ENOUGH as MODELS
 from edit_harness_plugins.controls.effects import side_effects
 
@@ -35,7 +36,8 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     yield from _of_segments(run)
     if run.covers:
         yield "note", run.covers
-    if tuned := len(run.tuned_by):
+    marks = run.manifest.tuned.marks if run.manifest.tuned else ()
+    if tuned := len(among(marks, run.cases) if marks else ()):
         these = counted(len(run.planned), "case")
         yield "TUNED", f"fields were chosen by {tuned} of these {these}: the numbers flatter them"
     task = run.manifest.task

@@ -11,9 +11,10 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.results import Results, reread
+from edit_harness.run.results import Results
 from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import debug, many, with_plugins
+from edit_harness_plugins.reading import reread
 from edit_harness_plugins.terminal import Terminal
 
 from . import figures as drawing

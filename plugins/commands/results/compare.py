@@ -13,8 +13,8 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
-from edit_harness.run.results import reread
 from edit_harness_plugins.command_line import as_json, debug, many, with_plugins
+from edit_harness_plugins.reading import reread
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid

@@ -19,12 +19,13 @@ from edit_harness.interfaces import Metric
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named, described, make_metrics, make_named
-from edit_harness.run.estimates import answers, own_metrics, values
+from edit_harness.run.estimates import values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
-from edit_harness.run.results import Results, revalued
+from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
 from edit_harness.shell.options import takes
 from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, with_plugins
+from edit_harness_plugins.reading import answers, own_metrics, revalued
 
 from ..run import console
 

@@ -155,8 +155,6 @@ class Options:
         help="When a case fails.")
     retry_failed: bool = flag("--retry-failed", **ON,
         help="Run again what failed and may not fail again.")
-    case_timeout: float | None = flag("--case-timeout", metavar="S",
-        type=click.FloatRange(min=0, min_open=True), help="Seconds that a case may take.")
     new: bool = flag("--new", **ON, help="Start a sibling of the run's folder.")
     quiet: bool = flag("-q", "--quiet", **ON, help="Only the result.")
     verbose: bool = flag("-v", "--verbose", **ON, help="Every measure in the table.")

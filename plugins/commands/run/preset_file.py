@@ -53,7 +53,7 @@ class Tuned(Struct, frozen=True, kw_only=True):
     model: TunedModel
     task: str
     cases: Mapping[str, str]
-    """The marks of the cases that they were tried on, by id: see `edit_harness.run.rows.mark`."""
+    """The marks of the cases that they were tried on, by id: see `edit_harness_plugins.composition.mark`."""
     points: int
     """How many combinations were tried."""
     score: Score

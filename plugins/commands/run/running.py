@@ -62,7 +62,6 @@ class Todo:
         return FailurePolicy(
             stop=self.options.on_error == "stop",
             retry=self.options.retry_failed,
-            case_timeout=self.options.case_timeout,
         )
 
 
@@ -205,7 +204,9 @@ def opened(
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(options.output_path), new=options.new)
-            if not options.quiet and which.lacks_nothing(folder, retry=options.retry_failed):
+            known = folder.visits()
+            failed = options.retry_failed and which.retried(known)
+            if not options.quiet and known.keys() >= set(which.visits) and not failed:
                 again = "--new runs it again, --retry-failed what failed"
                 console.line("note", f"nothing is run: {folder.path} has it all; {again}")
             folders[which] = folder

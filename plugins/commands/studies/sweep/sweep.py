@@ -20,13 +20,13 @@ from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
-from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import figures, formats, heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
+from edit_harness_plugins.composition import mark
 from edit_harness_plugins.loading.load import checked_source
 
 from ..studies import SweepFlags

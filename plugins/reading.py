@@ -1,0 +1,73 @@
+"""Finished runs read back: with the metrics they were made with, or by others, measured anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from edit_harness.data import Answers
+from edit_harness.errors import PluginError
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import Manifest
+from edit_harness.folder.record import INVALID, Record
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.interfaces import Metric
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_metrics
+from edit_harness.run.controls import is_control
+from edit_harness.run.estimates import values
+from edit_harness.run.results import Results
+
+
+def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:
+    """Return the finished run in a folder with values measured anew, by these metrics or its own.
+
+    Raises `UsageError` if there is no run, `RunFolderError` if it is damaged or not finished, and
+    `PluginError` for a metric that is not installed or fails.
+    """
+    folder = RunFolder.at(name)
+    found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
+    run = Results.read(folder, found)
+    run.check_finished()
+    return replace(run, everything=revalued(run, found))
+
+
+def revalued(run: Results, metrics: Mapping[str, Metric]) -> list[Record]:
+    """Return the records with new values of the metrics; controls have none."""
+    return [
+        r
+        if is_control(r.case) or r.status == INVALID
+        else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
+        for r in run.everything
+    ]
+
+
+def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
+    """Return the run's own metrics, in its order.
+
+    Raises `RunFolderError` if it names none, and `PluginError`, with the packages that the run was made with,
+    for one that is not installed.
+    """
+    manifest = folder.planned()
+    try:
+        return make_metrics(plugins, manifest.metrics)
+    except PluginError as error:
+        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
+
+
+def _made_with(manifest: Manifest) -> str:
+    """Return the other packages that a run was made with; empty if there are none."""
+    named = [
+        f"{part['name']} {part['version']} ({part['source']})"
+        for part in manifest.distributions
+        if part["name"] != DISTRIBUTION
+    ]
+    return f"the run was made with {', '.join(named)}" if named else ""
+
+
+def answers(record: Record) -> Answers:
+    """Return the answers of a record; None for a distribution, which is never stored."""
+    before, after = ([decode_answer(a) for a in side] for side in (record.before, record.after))
+    return cast(Answers, (before, after))
