@@ -17,9 +17,9 @@ from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import run_all
 from edit_harness.run.results import Results
-from edit_harness.run.shards import Share
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run.shards import Share
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome", "Oslo", "Marie", "Leo", "Fiat")

@@ -21,9 +21,9 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report.remarks import collapsed
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
+from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
 from edit_harness_plugins.intervals import KINDS
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
@@ -153,7 +153,7 @@ def test_a_run_is_read_back_from_its_folder(evaluate):
 def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
     run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
-    assert list(run.perplexities) == [3, 7]
+    assert list(perplexities(run)) == [3, 7]
     first, *words = controls.TEXT.split()
     text = first
     for word in words:  # half of the model's room, and no more
@@ -167,8 +167,8 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
         log = model.module(torch.tensor([ids])).logits[0].log_softmax(-1)
     nll = [-log[i - 1, ids[i]].item() for i in range(start, len(ids))]
     expected = math.exp(sum(nll) / len(nll))
-    assert run.perplexities[3][0] == pytest.approx(expected, rel=1e-4)
-    assert run.perplexities[7][1] != pytest.approx(expected, rel=1e-3)
+    assert perplexities(run)[3][0] == pytest.approx(expected, rel=1e-4)
+    assert perplexities(run)[7][1] != pytest.approx(expected, rel=1e-3)
 
 
 @dataclass
@@ -195,7 +195,7 @@ def test_a_collapse_is_reported(evaluate, by):
 
 def test_single_edits_have_no_control(evaluate):
     run = evaluate()
-    assert (run.perplexities, collapsed(run)) == ({}, [])
+    assert (perplexities(run), collapsed(run)) == ({}, [])
     assert {"curve", "perplexity", "interval"}.isdisjoint(run.results())
 
 
@@ -234,15 +234,15 @@ def test_no_probability_is_infinite_perplexity():
         size = len(logprobs)
         return {"tokens": [[1] * size], "logprobs": [list(logprobs)], "argmax": [[1] * size]}
 
-    assert controls.perplexity(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
-    assert controls.perplexity(scores(None, -3.0)) == math.inf
-    assert controls.perplexity(scores(-1e9)) == math.inf
+    assert of_answer(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
+    assert of_answer(scores(None, -3.0)) == math.inf
+    assert of_answer(scores(-1e9)) == math.inf
 
 
 def test_an_edit_of_nothing_is_no_collapse(evaluate):
     run = evaluate("none", regime=SEQUENCE)
     assert collapsed(run) == []
-    assert all(old == new for old, new in run.perplexities.values())
+    assert all(old == new for old, new in perplexities(run).values())
     assert UNEDITED.changes_nothing
 
 
@@ -314,7 +314,7 @@ def test_a_text_that_is_too_long_is_cut_and_stops_no_run(tmp_path):
         regime=Regime("batch", 2),
     )  # fmt: skip
     assert run.failures == []
-    assert len(run.perplexities) == 2
+    assert len(perplexities(run)) == 2
     (case,) = {r.case for r in run.everything} - {"0", "1", "2"}
     assert case == controls.ID
 

@@ -8,7 +8,7 @@ from test_plan import cases
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime
 from edit_harness.run.plan import grouped, steps
-from edit_harness.run.shards import Share, units
+from edit_harness_plugins.commands.run.shards import Share, units
 
 CONTROL = Case("control", (), ())
 REGIMES = st.one_of(
@@ -43,13 +43,13 @@ def test_shards_are_disjoint_and_cover_the_plan(count, regime, size, unusable, o
     parts = in_units(plan, size)
     if of > max(len(parts), 1):
         with pytest.raises(UsageError):
-            Share(1, of).spans(parts, unusable)
+            Share(1, of).among(parts, unusable)
         return
-    spans = [span for n in range(of) for span in Share(n + 1, of).spans(parts, unusable)]
+    spans = [span for n in range(of) for span in Share(n + 1, of).among(parts, unusable)]
     places = [place for start, stop in spans for place in range(start, stop)]
     assert sorted(places) == list(range(visits))
     if parts:
-        assert all(Share(n + 1, of).spans(parts, unusable) for n in range(of))
+        assert all(Share(n + 1, of).among(parts, unusable) for n in range(of))
 
 
 @given(st.integers(1, 60), REGIMES, st.integers(1, 9), st.integers(1, 9))
@@ -79,6 +79,6 @@ def test_how_many_shards_there_can_be_is_told():
     assert str(Share.parse("3/12")) == "3 of 12"
     parts = in_units(planned(10, Regime()), 4)
     with pytest.raises(UsageError, match=r"3 parts, too few for 4 shards\nmake 3 shards at most"):
-        Share(1, 4).spans(parts, 0)
+        Share(1, 4).among(parts, 0)
     with pytest.raises(UsageError, match=r"1 part, too few for 2 shards\nleave --shard out"):
-        Share(1, 2).spans(parts[:1], 0)
+        Share(1, 2).among(parts[:1], 0)

@@ -176,6 +176,9 @@ class ShardInfo(Struct, frozen=True, kw_only=True):
     visits: Visits
     """What these are called, in the order of the plan."""
 
+    def __str__(self) -> str:
+        return f"{self.number} of {self.of}"
+
 
 class Manifest(Struct, frozen=True, kw_only=True):
     """What a run folder says of its run."""

@@ -6,15 +6,13 @@ ask for others by name, such as ``lm_eval:TASK``; `edit_harness_plugins.controls
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..data import Case, Choose, Examined, Probe, Query, Scores
+from ..data import Case, Choose, Examined, Probe, Query
 from ..errors import UsageError
-from ..folder.encoding import decode_answer
 from ..interfaces import Control, ModelSource
 from ..registry.guard import blamed, named
 from ..registry.registry import Component, Plugins
@@ -67,18 +65,6 @@ def case_of(model: Model, named: Named) -> Case:
 def is_control(case: str) -> bool:
     """Tell whether an id is a control's."""
     return case.startswith(PREFIX)
-
-
-def perplexity(answer: Any) -> float:
-    """Return the perplexity of the text's tokens but for the first word; infinite if it is not finite.
-
-    ``answer`` is as a record stores it.
-    """
-    scores = decode_answer(answer)
-    try:
-        return 1 / scores.prob(0) if isinstance(scores, Scores) else math.inf
-    except (TypeError, ZeroDivisionError):  # NaN is stored as None; a probability may round to 0
-        return math.inf
 
 
 SAMPLE = 10

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..data import Case, Examined, Visit
 from ..errors import UsageError
@@ -35,8 +35,29 @@ from .assembly import Benchmark, contributing, environment, judge_of, make_edito
 from .controls import SAMPLE, make_controls
 from .failures import RETRIED
 from .plan import Step
-from .shards import Share, Span, units
 from .spec import ALL, RunSpec, Selection
+
+Span = tuple[int, int]
+"""First and last (exclusive) place among a plan's visits."""
+
+
+class Share(Protocol):
+    """A part of a plan: see `edit_harness_plugins.commands.run.shards`."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 1 on."""
+
+    @property
+    def of(self) -> int:
+        """How many parts there are."""
+
+    @property
+    def slug(self) -> str:
+        """Its part of a run folder's name."""
+
+    def spans(self, evaluation: Evaluation) -> Sequence[Span]:
+        """Return the places of its visits in the plan. Raises `UsageError` for a plan without such a part."""
 
 
 @dataclass(eq=False)
@@ -105,18 +126,9 @@ class Evaluation:
         return invalid + [visit for step in self.steps for visit in step.visits]
 
     @cached_property
-    def spans(self) -> list[Span]:
+    def spans(self) -> Sequence[Span]:
         """The places of the shard's visits among them. Raises `UsageError` if the plan has too few parts."""
-        if self.share is None:
-            return [(0, len(self.planned))]
-        if self.regime.mode == "sequential":
-            raise UsageError(
-                "a sequence has no shards: each of its edits builds on those before",
-                "leave --shard out; other editors, tasks and seeds can run elsewhere",
-            )
-        sizes = plan.chunk_sizes(self.model)
-        parts = units([list(plan.grouped(self.steps, size)) for size in sizes])
-        return self.share.spans(parts, sum(bool(case.problem) for case in self.cases))
+        return self.share.spans(self) if self.share else [(0, len(self.planned))]
 
     @property
     def visits(self) -> list[Visit]:

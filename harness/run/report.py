@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import printable
@@ -140,17 +140,13 @@ def data(run: Results) -> dict[str, Any]:
         "tables": run.tables,
     }
     if run.shard:
-        found["shard"] = asdict(run.shard)
+        found["shard"] = {"number": run.shard.number, "of": run.shard.of}
     if mode != "single":
-        perplexities = sorted(run.perplexities.items())
         found |= {
             "interval": run.covers,
             "immediate": _flat(run.immediate, mode),
             "retention": _flat(run.retention, mode),
             "curve": [{"cases": p.state, **_flat(p.estimates, mode)} for p in run.curve],
-            "perplexity": [
-                {"state": s, "before": old, "after": new} for s, (old, new) in perplexities
-            ],
         }
     return cast(dict[str, Any], finite(found))
 

@@ -18,7 +18,7 @@ from ..data import Case
 from ..errors import RunFolderError, counted
 from ..files import finite
 from ..folder.folder import RunFolder
-from ..folder.manifest import JudgeId, Manifest
+from ..folder.manifest import JudgeId, Manifest, ShardInfo
 from ..folder.record import OK, Record
 from ..folder.table import Chosen, RunTable
 from ..interfaces import Measure, Metric, Regime
@@ -32,7 +32,6 @@ from .estimates import (
     usable,
 )
 from .judging import JudgedTexts
-from .spec import Share
 
 
 @dataclass(eq=False)
@@ -109,10 +108,9 @@ class Results(JudgedTexts):
         return rows.taken(order[new[1:] if last else new[:-1]])
 
     @property
-    def shard(self) -> Share | None:
+    def shard(self) -> ShardInfo | None:
         """The shard that it is; None of a whole run."""
-        said = self.manifest.shard
-        return Share(said.number, said.of) if said else None
+        return self.manifest.shard or None
 
     @property
     def planned(self) -> list[str]:
@@ -155,15 +153,6 @@ class Results(JudgedTexts):
                 report.Point(state, self.estimator.estimates(self._each(there, last=True)))
             )
         return points + [report.Point(end, self.estimates) for end in states[-1:]]
-
-    @cached_property
-    def perplexities(self) -> dict[int, tuple[float, float]]:
-        """Perplexity of the control's text by state of the model, before and after the edits."""
-        return {
-            r.state: (controls.perplexity(r.before[0]), controls.perplexity(r.after[0]))
-            for r in self.of_case(controls.ID)
-            if r.before and r.after
-        }
 
     def of_case(self, case: str) -> RunTable:
         """Return the records of a case, or of a control, in all states of the model."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..folder.manifest import Tuning
 from ..interfaces import Control, Editor, Regime, Task
 from ..shell.options import flag
-from .shards import Share
+
+if TYPE_CHECKING:
+    from .evaluation import Share
 
 
 @dataclass(frozen=True, kw_only=True)

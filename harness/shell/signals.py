@@ -1,7 +1,6 @@
 """Signals: Ctrl-C, SIGTERM, a closed terminal, and an alarm for what takes too long.
 
-The first of those raises an error wherever the program is, so that edits are undone; a second one ends the process at
-once. Compiled code that loses errors is left to its end first: see `held`.
+The first of those raises an error wherever the program is, so that edits are undone; a second one ends the process.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,8 +17,6 @@ from ..errors import Expired, Terminated
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""
-_blocks: list[list[BaseException]] = []
-"""What was raised within each block that is being held, the innermost last."""
 
 
 def install() -> None:
@@ -32,30 +29,11 @@ def install() -> None:
                 os.write(sys.stderr.fileno(), b"\x1b[?25h")
             os._exit(CODES[signal.Signals(number)])
         asked.add(number)
-        wish = KeyboardInterrupt() if number == signal.SIGINT else Terminated()
-        if not _blocks:
-            raise wish
-        _blocks[-1].append(wish)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     for number in CODES:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
-
-
-@contextmanager
-def held() -> Generator[None]:
-    """Let the first signal wait for the end of a block, which should be a matter of a second.
-
-    For calls of compiled code that asks whether a signal came, and makes something else of what its handler raises.
-    """
-    wishes: list[BaseException] = []
-    _blocks.append(wishes)
-    try:
-        yield
-    finally:
-        _blocks.pop()
-        if wishes:
-            raise wishes[0]
 
 
 @contextmanager

@@ -21,9 +21,14 @@ def edit_harness_register_controls(register: Register) -> None:
 
 @hookimpl
 def edit_harness_results(run: Results) -> Mapping[str, Any]:
-    """Return the measures of a run's controls, if it has any."""
-    if not run.manifest.identity.asked:
-        return {}
+    """Return the perplexity of the control text where edits share a model, and the measures of controls."""
+    from .collapse import perplexities
     from .effects import side_effects
 
-    return side_effects(run).data
+    found: dict[str, Any] = {}
+    if run.regime.mode != "single":
+        states = sorted(perplexities(run).items())
+        found["perplexity"] = [
+            {"state": state, "before": old, "after": new} for state, (old, new) in states
+        ]
+    return found | (side_effects(run).data if run.manifest.identity.asked else {})

@@ -22,12 +22,12 @@ from edit_harness.folder.manifest import Manifest, ShardInfo, extended
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
-from edit_harness.run.shards import Share
 from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
 from edit_harness_plugins.reading import own_metrics
 
 from ..report.facts import sound
 from ..results.diff import environment_of, identities, short
+from ..run.shards import Share
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"
@@ -117,7 +117,9 @@ def _check_together(one: Results, two: Results) -> None:
         len({(_place(p).of, _place(p).cases_digest, tuple(_place(p).cases)) for p in (one, two)})
         > 1
     ):
-        plans = [f"shard {part.shard} of {len(_place(part).cases):,} cases" for part in (one, two)]
+        plans = [
+            f"shard {_place(part)} of {len(_place(part).cases):,} cases" for part in (one, two)
+        ]
         raise RunFolderError(
             f"{paths} are of a run that was shared otherwise: {' and '.join(plans)}",
             "run all with the same N of --shard I/N, --limit and --samples; the same folders go on",
@@ -130,7 +132,7 @@ def _in_order(parts: Sequence[Results]) -> list[Results]:
     for part in parts:
         if (other := known.setdefault(_place(part).number, part)) is not part:
             paths = f"{other.folder.path} and {part.folder.path}"
-            raise UsageError(f"shard {part.shard} is there twice: {paths}", "name one of them")
+            raise UsageError(f"shard {_place(part)} is there twice: {paths}", "name one of them")
     of = _place(parts[0]).of
     if missing := [Share(n, of) for n in range(1, of + 1) if n not in known]:
         raise RunFolderError(
@@ -164,7 +166,7 @@ def _rows(
             raise RunFolderError(
                 f"{part.folder.path} is not finished: {counted(missing, 'record')} of "
                 f"{len(wanted):,} missing",
-                f"the command that began it goes on, with {cast(Share, part.shard).flag}",
+                f"the command that began it goes on, with --shard {_place(part).number}/{_place(part).of}",
             )
     return [found[each] for each in plan]
 

@@ -78,7 +78,7 @@ class Ray(WorkerExecutor):
 
     def resources(self) -> list[dict[str, float]]:
         """Return what each worker takes. Raises `ResourceError` if Ray has less in all."""
-        with signals.held():
+        with held():
             there = ray().cluster_resources()
         cpus, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
         share = float(gpus > 0) if self.gpus_per_worker is None else self.gpus_per_worker
@@ -92,6 +92,26 @@ class Ray(WorkerExecutor):
                 "less in --executor-args: num_workers, cpus_per_worker, gpus_per_worker; or add nodes",
             )
         return [{"CPU": self.cpus_per_worker, **({"GPU": share} if share else {})}] * number
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """Let a signal wait for the end of a block, which should be a matter of a second.
+
+    Ray's compiled code asks whether a signal came, and makes something else of what its handler raises.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in signals.CODES}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 class WorkerActor:
@@ -125,7 +145,7 @@ class Actors:
             self.size, self._takes = len(takes), takes[0]
             self._places = ray().util.placement_group(takes, strategy="SPREAD")
             stack.callback(ray().util.remove_placement_group, self._places)
-            wait = signals.held()(self._places.wait)
+            wait = held()(self._places.wait)
             if not any(wait(STEP) for _ in range(ceil(settings.placement / STEP))):
                 raise ResourceError(
                     f"{counted(self.size, 'worker')} got no place within {settings.placement:g} s: "
@@ -135,7 +155,7 @@ class Actors:
             self._make = ray().put(make)
             self._held = stack.pop_all()
 
-    @signals.held()
+    @held()
     def start(self) -> int:
         """Start another worker in a free place; Ray neither starts it again nor asks it twice."""
         number = next(self._numbers)
@@ -152,7 +172,7 @@ class Actors:
         self._stream(number, self._actors[number].start, number, self._make)
         return number
 
-    @signals.held()
+    @held()
     def send(self, worker: int, batch: Batch) -> None:
         """Give a worker that is free its next batch."""
         self._stream(worker, self._actors[worker].run, batch)
@@ -160,7 +180,7 @@ class Actors:
     def _stream(self, number: int, method: Any, *given: Any) -> None:
         self._streams[number] = method.options(num_returns="streaming").remote(*given)
 
-    @signals.held()
+    @held()
     def events(self, timeout: float) -> list[Event]:
         """Return what has happened, after so many seconds at the latest; maybe nothing."""
         waited = {stream: number for number, stream in self._streams.items()}
@@ -187,7 +207,7 @@ class Actors:
             return Died(number, account(error))
         return event
 
-    @signals.held()
+    @held()
     def kill(self, worker: int) -> None:
         """Kill a worker; nothing more is heard of it."""
         self._streams.pop(worker, None)
@@ -195,7 +215,7 @@ class Actors:
             with suppress(ray().exceptions.RayError):
                 ray().kill(its)
 
-    @signals.held()
+    @held()
     def close(self) -> None:
         """Kill all workers, and leave Ray or stop it."""
         with self._held:

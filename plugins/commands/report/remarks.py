@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from operator import itemgetter
 
 from edit_harness.data import Text
 from edit_harness.errors import counted
@@ -13,11 +12,10 @@ from edit_harness.folder.manifest import software
 from edit_harness.run.judging import UNPARSED
 from edit_harness.run.results import Results
 from edit_harness_plugins.composition import among
+from edit_harness_plugins.controls.collapse import COLLAPSE, collapsed, perplexity
 from edit_harness_plugins.controls.effects import ENOUGH as MODELS
 from edit_harness_plugins.controls.effects import side_effects
 
-COLLAPSE = 10.0
-"""A model has collapsed if its perplexity is so many times the unedited model's."""
 NONFINITE = 0.05
 """The share of broken models above which a remark says so."""
 KNOWS = 0.2
@@ -133,11 +131,6 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
         yield "judged", text + (many if run.doubtful else "")
 
 
-def collapsed(run: Results) -> list[int]:
-    """Return the states at which the model no longer predicts the control text."""
-    return [s for s, (old, new) in run.perplexities.items() if not new <= COLLAPSE * old]
-
-
 def knows(run: Results) -> dict[str, tuple[int, int]]:
     """Return, by role, how many of the unedited model's replies are right without the edit, of how many."""
     found: dict[str, tuple[int, int]] = {}
@@ -149,12 +142,3 @@ def knows(run: Results) -> dict[str, tuple[int, int]]:
                 right, judged = found.get(probe.role, (0, 0))
                 found[probe.role] = right + verdict.reverted, judged + 1
     return found
-
-
-def perplexity(run: Results) -> tuple[float, float] | None:
-    """Return the perplexity before and after a sequence, or the worst batch; None if nothing was asked."""
-    if run.regime.mode == "single":
-        return None
-    if run.regime.mode == "batch":
-        return max(run.perplexities.values(), key=itemgetter(1), default=None)
-    return run.perplexities.get(max((record.state for record in run.everything), default=0))

@@ -25,7 +25,6 @@ from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Results
-from edit_harness.run.shards import Share
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness.shell.options import called, taken
 from edit_harness_plugins.loading.load import checked_source
@@ -33,6 +32,7 @@ from edit_harness_plugins.loading.load import checked_source
 from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
+from .shards import Share
 
 COMBINED = ("editor", "editor_args", "task", "task_args", "model", "seed")
 """Fields of `RunSpec` that options give several values of, or share out."""

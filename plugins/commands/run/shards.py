@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from ..errors import UsageError, counted
-from .plan import Step
+from edit_harness.errors import UsageError, counted
+from edit_harness.run import plan
+from edit_harness.run.evaluation import Evaluation, Span
+from edit_harness.run.plan import Step
 
-Span = tuple[int, int]
-"""First and last (exclusive) place among a plan's visits."""
 FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 
 
@@ -49,8 +49,19 @@ class Share:
         """Its part of a run folder's name."""
         return f"shard-{self.number}-of-{self.of}"
 
-    def spans(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
-        """Return the places of its visits in a plan that begins with so many ``unusable`` cases.
+    def spans(self, evaluation: Evaluation) -> list[Span]:
+        """Return the places of its visits in a run's plan. Raises `UsageError` if it has too few parts."""
+        if evaluation.regime.mode == "sequential":
+            raise UsageError(
+                "a sequence has no shards: each of its edits builds on those before",
+                "leave --shard out; other editors, tasks and seeds can run elsewhere",
+            )
+        sizes = plan.chunk_sizes(evaluation.model)
+        parts = units([list(plan.grouped(evaluation.steps, size)) for size in sizes])
+        return self.among(parts, sum(bool(case.problem) for case in evaluation.cases))
+
+    def among(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
+        """Return the places of its visits in units of a plan that begins with so many ``unusable`` cases.
 
         Those go to the first shard. Raises `UsageError` if there are fewer units than shards.
         """

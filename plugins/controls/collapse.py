@@ -1,0 +1,50 @@
+"""Whether a model survives edits that share it: the perplexity of the control text, in each of its states."""
+
+from __future__ import annotations
+
+import math
+from operator import itemgetter
+from typing import Any
+
+from edit_harness.data import Scores
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.run.controls import ID
+from edit_harness.run.results import Results
+
+COLLAPSE = 10.0
+"""A model has collapsed if its perplexity is so many times the unedited model's."""
+
+
+def perplexities(run: Results) -> dict[int, tuple[float, float]]:
+    """Return the perplexity before and after the edits, by state of the model; of single edits none."""
+    return {
+        r.state: (of_answer(r.before[0]), of_answer(r.after[0]))
+        for r in run.of_case(ID)
+        if r.before and r.after
+    }
+
+
+def of_answer(answer: Any) -> float:
+    """Return the perplexity of the text's tokens but for the first word; infinite if it is not finite.
+
+    ``answer`` is as a record stores it.
+    """
+    scores = decode_answer(answer)
+    try:
+        return 1 / scores.prob(0) if isinstance(scores, Scores) else math.inf
+    except (TypeError, ZeroDivisionError):  # NaN is stored as None; a probability may round to 0
+        return math.inf
+
+
+def collapsed(run: Results) -> list[int]:
+    """Return the states at which the model no longer predicts the control text."""
+    return [s for s, (old, new) in perplexities(run).items() if not new <= COLLAPSE * old]
+
+
+def perplexity(run: Results) -> tuple[float, float] | None:
+    """Return the perplexity before and after a sequence, or the worst batch; None if nothing was asked."""
+    if run.regime.mode == "single":
+        return None
+    if run.regime.mode == "batch":
+        return max(perplexities(run).values(), key=itemgetter(1), default=None)
+    return perplexities(run).get(max((record.state for record in run.everything), default=0))
