@@ -21,6 +21,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report import remarks
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
@@ -363,7 +364,11 @@ def test_models_that_judged_are_named(evaluate):
     by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
     manifest = with_entries(run.manifest, judged_by=by)
     judged = replace(run, everything=rows, manifest=manifest)
-    assert (judged.unparsed, judged.judged, judged.served) == (1, 2, ["a", "b"])
+    assert (judged.results()["unparsed"], remarks.judged(judged), judged.served) == (
+        1,
+        2,
+        ["a", "b"],
+    )
     said = " ".join(text for _, text in console.remarks(judged))
     assert "1 of 2 texts without a verdict" in said
     assert "more than 2%" in said

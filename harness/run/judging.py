@@ -10,19 +10,13 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 from ..data import Answers, Case, Reply, Text, Verdict
 from ..errors import DataError, HarnessError, UsageError
-from ..folder.record import Record
-from ..folder.table import RunTable
 from ..interfaces import Judge
 from ..registry.guard import PASSING, said
 
 LOG = logging.getLogger(__name__)
-UNPARSED = 0.02
-"""The share of texts without a verdict above which judged numbers are not to be trusted."""
 NO_JUDGE = Verdict("pending", note="no judge was asked")
 
 
@@ -131,60 +125,3 @@ def _with(answers: Answers, when: int, place: int, verdict: Verdict) -> Answers:
     assert isinstance(text, Text)
     side[place] = replace(text, verdict=verdict)
     return (side, answers[1]) if when == 0 else (answers[0], side)
-
-
-class JudgedTexts:
-    """The verdicts on a run's texts: one part of its results."""
-
-    everything: Sequence[Record]
-
-    @cached_property
-    def records(self) -> RunTable:
-        """The last record of each case."""
-        raise NotImplementedError
-
-    @property
-    def _table(self) -> RunTable:
-        return RunTable.of(self.everything)
-
-    @property
-    def pending(self) -> int:
-        """How many texts wait for a judge."""
-        return self._table.verdicts["pending"]
-
-    @property
-    def judged(self) -> int:
-        """How many texts of the final records have a verdict, before the edits and after."""
-        found = self.records.verdicts
-        return found.total() - found["pending"]
-
-    @property
-    def undecided(self) -> int:
-        """How many of them the judge could not decide."""
-        return self.records.verdicts["undecided"]
-
-    @property
-    def unparsed(self) -> int:
-        """For how many of them the judge's reply was no verdict."""
-        return self.records.verdicts["unparsed"]
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether too many texts have no verdict to trust judged numbers."""
-        return self.unparsed > UNPARSED * self.judged
-
-    @cached_property
-    def served(self) -> list[str]:
-        """The models that judged, in their servers' words."""
-        return sorted({v["served"] for v in self._verdicts if v.get("served")})
-
-    @property
-    def _verdicts(self) -> Iterator[dict[str, Any]]:
-        judged = self._table.judged
-        answers = (a for r in judged for a in (*r.before, *r.after) if isinstance(a, dict))
-        return (a["verdict"] for a in answers if a.get("verdict"))
-
-    @property
-    def why_pending(self) -> str:
-        """Why the first pending text has no verdict, in the judge's words."""
-        return next((str(v["note"]) for v in self._verdicts if v["status"] == "pending"), "")

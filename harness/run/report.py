@@ -134,8 +134,8 @@ def data(run: Results) -> dict[str, Any]:
         "failed": dict(zip(run.failures.cases, run.failures.statuses, strict=True)),
         "noop": run.records.noops,
         "pending": run.pending,
-        "undecided": run.undecided,
-        "unparsed": run.unparsed,
+        "undecided": run.records.verdicts["undecided"],
+        "unparsed": run.records.verdicts["unparsed"],
         "judged_by": run.served,
         "tables": run.tables,
     }

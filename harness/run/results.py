@@ -6,7 +6,7 @@ estimates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,11 +31,10 @@ from .estimates import (
     summing,
     usable,
 )
-from .judging import JudgedTexts
 
 
 @dataclass(eq=False)
-class Results(JudgedTexts):
+class Results:
     """A run in a folder, or as much of it as there is."""
 
     folder: RunFolder
@@ -88,6 +87,27 @@ class Results(JudgedTexts):
     def regime(self) -> Regime:
         """How edits shared the model."""
         return self.manifest.identity.regime
+
+    @property
+    def _table(self) -> RunTable:
+        return RunTable.of(self.everything)
+
+    @property
+    def pending(self) -> int:
+        """How many texts wait for a judge."""
+        return self._table.verdicts["pending"]
+
+    @property
+    def verdicts(self) -> Iterator[dict[str, Any]]:
+        """The verdicts on texts, as rows have them."""
+        rows = self._table.judged
+        answers = (a for r in rows for a in (*r.before, *r.after) if isinstance(a, dict))
+        return (a["verdict"] for a in answers if a.get("verdict"))
+
+    @cached_property
+    def served(self) -> list[str]:
+        """The models that judged, in their servers' words."""
+        return sorted({v["served"] for v in self.verdicts if v.get("served")})
 
     @cached_property
     def records(self) -> RunTable:

@@ -388,7 +388,7 @@ def test_it_runs_in_batches_of_instances(store, tmp_path):
     )  # fmt: skip
     assert len(run.records) == 3
     assert not run.failures
-    assert run.pending == run.undecided == 0
+    assert run.pending == run.results()["undecided"] == 0
     assert run["MH"].value == run["MH-old"].value == 0
     assert [row["cases"] for row in run.tables["multi-hop"]["by number of hops, %"]] == [3]
 

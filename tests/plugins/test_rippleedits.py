@@ -434,7 +434,7 @@ def test_it_runs_and_judges_everything(store, tmp_path):
     run = eh.evaluate(
         "none", RippleEdits(store(example(), example("Bo"))), tiny_model(), output=tmp_path
     )
-    assert run.pending == run.undecided == 0
+    assert run.pending == run.results()["undecided"] == 0
     assert run["Excluded"].value == 1, "an unedited random model does not say it"
     (table,) = run.tables["ripple"].values()
     assert [row["tests"] for row in table] == [2, 2]

@@ -27,6 +27,7 @@ from edit_harness.testing import (
     tiny_model,
 )
 
+from ..report.remarks import why_pending
 from .builder_suite import BuilderTests
 
 MODEL, TASK, EDITOR = "pocket", "counterfact", "ft"
@@ -158,4 +159,4 @@ class RunTests:
             f"{failures[0].status}: {' '.join(str(failures[0].message).split())}"
         )
         assert len(run.failures) < len(run.records), "it has no case that can be used"
-        assert not run.pending, f"{run.pending} texts have no verdict: {run.why_pending}"
+        assert not run.pending, f"{run.pending} texts have no verdict: {why_pending(run)}"

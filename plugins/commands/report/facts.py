@@ -119,7 +119,7 @@ def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:
 
 def sound(run: Results) -> bool:
     """Tell whether every case has a valid answer, every control a number, and enough texts a verdict."""
-    return not (run.failures or run.pending or run.doubtful) and side_effects(run).whole
+    return not (run.failures or run.pending or remarks.doubtful(run)) and side_effects(run).whole
 
 
 def caption(runs: Sequence[Results], *, data: bool = False) -> str:

@@ -9,7 +9,6 @@ from edit_harness.data import Text
 from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifest import software
-from edit_harness.run.judging import UNPARSED
 from edit_harness.run.results import Results
 from edit_harness_plugins.composition import among
 from edit_harness_plugins.controls.collapse import COLLAPSE, collapsed, perplexity
@@ -18,6 +17,8 @@ from edit_harness_plugins.controls.effects import side_effects
 
 NONFINITE = 0.05
 """The share of broken models above which a remark says so."""
+UNPARSED = 0.02
+"""The share of texts without a verdict above which judged numbers are not to be trusted."""
 KNOWS = 0.2
 """The share of right answers below which a model cannot do a task."""
 ENOUGH = 20
@@ -123,12 +124,29 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
         yield "pending", f"{texts} without a judge's word so far: counted nowhere"
     if len(run.served) > 1:
         yield "judged", "more than one model judged: its server has changed"
-    if run.undecided:
-        yield "judged", f"{run.undecided} of {run.judged} texts undecided; they count as wrong"
-    if run.unparsed:
-        text = f"{run.unparsed} of {run.judged} texts without a verdict; they count nowhere"
+    found, texts = run.records.verdicts, judged(run)
+    if undecided := found["undecided"]:
+        yield "judged", f"{undecided} of {texts} texts undecided; they count as wrong"
+    if unparsed := found["unparsed"]:
+        text = f"{unparsed} of {texts} texts without a verdict; they count nowhere"
         many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
-        yield "judged", text + (many if run.doubtful else "")
+        yield "judged", text + (many if doubtful(run) else "")
+
+
+def judged(run: Results) -> int:
+    """Return how many texts of the final records have a verdict, before the edits and after."""
+    found = run.records.verdicts
+    return found.total() - found["pending"]
+
+
+def doubtful(run: Results) -> bool:
+    """Tell whether too many texts have no verdict to trust judged numbers."""
+    return run.records.verdicts["unparsed"] > UNPARSED * judged(run)
+
+
+def why_pending(run: Results) -> str:
+    """Return why the first pending text has no verdict, in the judge's words."""
+    return next((str(v["note"]) for v in run.verdicts if v["status"] == "pending"), "")
 
 
 def knows(run: Results) -> dict[str, tuple[int, int]]:

@@ -104,7 +104,7 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
 def note_pending(run: Results) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
-        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {run.why_pending}"
+        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {about.why_pending(run)}"
         err.print(" ".join(text.split("\n")), soft_wrap=True)
 
 
@@ -177,11 +177,11 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     if run.pending:
         who = "" if run.judge else " --judge NAME"
         yield "next", f"edit-harness score {run.folder.path}{who}"
-        yield "", run.why_pending
-    if run.judge and run.judged:
+        yield "", about.why_pending(run)
+    if run.judge and (judged := about.judged(run)):
         by = f"{run.judge.name} {run.judge.version}"
         by += f" ({', '.join(run.served)})" if run.served else ""
-        yield "judged", f"{counted(run.judged, 'text')} by {by}  {run.judge.note}".rstrip()
+        yield "judged", f"{counted(judged, 'text')} by {by}  {run.judge.note}".rstrip()
     yield "saved", f"{run.folder.path}/"
     if part := run.shard:
         every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
