@@ -1,12 +1,8 @@
 """ROME: rank-one model editing of one MLP output projection (Meng et al., 2022, section 3).
 
-The projection is read as a memory of key-value pairs. The subject's key is averaged over contexts,
-a value is searched that makes the target likely, and a rank-one change writes the pair. Key and
-value are those of the subject's last token, or of another that ``fact_token`` names.
-
-ROME takes its direction from the mean key over contexts, but the length of the change and what is
-missing from the bare prompt's key alone; the two disagree, and now and then an edit ruins the
-model. In R-ROME (Gupta et al., 2024) all are means: mean_c (W k_c) becomes v*.
+The subject's key is averaged over contexts, a value is searched that makes the target likely, and a rank-one
+change writes the pair. ROME takes its direction from the mean key, but the length of the change from the bare
+prompt's key alone; now and then an edit ruins the model. In R-ROME (Gupta et al., 2024) all are means.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """MEND: a trained network turns the gradient of an edit into a change (Mitchell et al., 2022).
 
-One forward and backward pass of the edit's text gives the gradient of each MLP matrix of the last
-blocks, as factors; the network maps them to factors of low rank, which are added. What all edits
-share is the network, which ``prepare`` trains for one model, or takes over from the authors.
+The network maps the factors of each MLP matrix's gradient, of the last blocks, to factors of low rank, which
+are added. ``prepare`` trains it for one model, or takes it over from the authors.
 """
 
 from __future__ import annotations

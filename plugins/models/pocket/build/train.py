@@ -1,8 +1,7 @@
 """Trains the pocket model in two stages: a clean corpus first, then one with noise.
 
-Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed.
-The model is a plain Llama of transformers and this module holds no model code; only the attention
-mask is out of the ordinary while training, which is what makes the facts editable.
+Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed. The model is
+a plain Llama; only the attention mask is special while training, which is what makes the facts editable.
 """
 
 from __future__ import annotations
