@@ -570,7 +570,7 @@ def test_keys_that_are_none(tell, out):
     assert "the key none.json cannot be read" in told.stderr
     key = out / "key.json"
     known = json.loads(key.read_text())
-    for damaged in ("{", "[]", "{}", json.dumps(known | {"form": "x"}), '{"form": []}',
+    for damaged in ("{", "[]", "{}", json.dumps(known | {"seed": "x"}), '{"seed": []}',
                     json.dumps(known | {"items": [{"place": [1], "swapped": True}]})):  # fmt: skip
         key.write_text(damaged)
         fails(tell, ann, cause="key.json is no key of an export")

@@ -196,7 +196,6 @@ def _check_sets(sets: Sequence[str]) -> None:
 
 
 def _efficacy(record: Record) -> Record:
-    """Return a case that asks for the edited fact itself."""
     rewrite = record["requested_rewrite"]
     prompt = rewrite["prompt"].replace("{}", rewrite["subject"], 1)
     return {

@@ -95,7 +95,6 @@ class SuffixForward:
         ]
 
     def _ends(self, texts: Sequence[Beginning]) -> Batch:
-        """Lay out the ends of the texts against what comes before them."""
         device = self.model.device
         ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), device)
         begin = torch.tensor(self.starts, device=device)

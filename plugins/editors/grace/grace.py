@@ -127,7 +127,6 @@ class Grace(Batched):
         ]
 
     def _learn(self, model: Model, module: str, lessons: Sequence[Lesson]) -> None:
-        """Search the values of different entries together."""
 
         def start(i: int, clean: Tensor) -> Tensor:
             known = lessons[i].book.values.get(lessons[i].entry)
@@ -142,7 +141,6 @@ class Grace(Batched):
             lesson.book.losses.append(each.losses[-1])
 
     def _map(self, model: Model) -> str:
-        """Return the name of the map whose output is replaced."""
         architecture, up = model.architecture, self.module == "up"
         return (architecture.mlp(self.layer)[0] if up else architecture.projection(self.layer)).name
 

@@ -27,7 +27,6 @@ def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
 
 
 def _wide(origin: Origin, layer_source: str) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     source = f"layer of {layer_source}, search as for memit in {EASYEDIT}"
     return _preset(5, source, origin, weight_decay=1e-3, clamp=4.0)
 

@@ -24,7 +24,6 @@ PMET = "xpq-tech/PMET"
 
 
 def _llama(layers: Sequence[int], source: str, origin: Origin, **values: Any) -> Preset:
-    """Return EasyEdit's values for Llama 2."""
     return preset(layers, source, origin, **{"steps": 20, "clamp": 1.0, **values})
 
 

@@ -34,7 +34,6 @@ def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -
 
 
 def _easyedit(source: str = EASYEDIT) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     return _preset(5, source, steps=25, weight_decay=1e-3, covariance=False)
 
 
@@ -161,7 +160,6 @@ class Rome(Prepared[Shared]):
         return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
 
     def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:
-        """Return an edit of its own for each request."""
         shared, projection = self.ready(model), model.architecture.projection(self.layer)
         edits = []
         for found in search(model, self.layer, requests, shared.contexts, Settings.of(self)):

@@ -251,7 +251,6 @@ class Objective:
         return self._by_request(misses.to(targets)) == 0
 
     def _by_request(self, each: Tensor) -> Tensor:
-        """Return the sum over each request's targets."""
         return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
 
 

@@ -43,7 +43,6 @@ def _preset(source: str, origin: Origin = "ported", **values: Any) -> Preset:
 
 
 def _easyedit(iterations: int) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     return _preset(EASYEDIT, iterations=iterations, every=1000)
 
 
@@ -182,7 +181,6 @@ class Mend(Settings, Batched, Prepared[Shared]):
         return path
 
     def _import(self, model: Model, making: Making) -> Path:
-        """Take over a network in the layout of the authors."""
         source = Path(making.imported)
         network, rank = read_checkpoint(source, self._matrices(model))
         digest = sha256_of(source)

@@ -160,7 +160,6 @@ class Training:
         return self.iteration >= self.settings.iterations or waited >= self.settings.patience
 
     def _loss(self, outcome: Mapping[str, Tensor]) -> Tensor:
-        """Return c_edit · nll + c_loc · KL for each lesson."""
         return self.settings.c_edit * outcome["likelihood"] + self.settings.c_loc * outcome["drift"]
 
     def _outcome(self, lessons: Sequence[Lesson], draw: Random) -> dict[str, Tensor]:

@@ -91,7 +91,6 @@ def names_of(given: Sequence[str]) -> list[str]:
 
 
 def _texts(run: Results, tag: str) -> list[Item]:
-    """Return the pairs of texts of a run that a judge compares."""
     if not (items := list(items_of(run, run.records, tag))):
         raise DataError(
             f"{run.folder.path} has no texts that are to be compared",

@@ -103,7 +103,6 @@ def _decided(case: Case, answers: Sequence[Answer]) -> list[tuple[Probe, Verdict
 
 
 def _asked(probe: Probe) -> bool:
-    """Tell whether the judge was asked if a text reflects the edit."""
     return probe.key is not None and bool(probe.key.about.get("reflected"))
 
 

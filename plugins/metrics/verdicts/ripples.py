@@ -181,7 +181,6 @@ def _before(case: Case, scores: Sequence[float | None]) -> dict[str, float]:
 
 
 def _unedited(case: Case, scores: Sequence[float | None]) -> dict[str, float]:
-    """Return the shares before an edit that has nothing to be compared with."""
     executed = [test for test in tests_of(case) if test.executed(scores)]
     return _shares("pre", [(test, test.passed(scores)) for test in executed])
 

@@ -92,7 +92,6 @@ def flaws(record: Record) -> Iterator[str]:
 
 
 def _misplaced(prompt: str, subject: str) -> Iterator[str]:
-    """Say why the subject cannot be cut out of a prompt."""
     if SUBJECT in prompt:
         yield f"the prompt {prompt!r} has a {SUBJECT!r} of its own, which stands for the subject"
     elif subject.strip() and (count := prompt.count(subject)) != 1:
