@@ -143,12 +143,13 @@ def items_of(run: Results, records: Iterable[Record], tag: str = "") -> Iterator
         case = by_id[record.case]
         sides = zip(case.probes, record.before, record.after, strict=True)
         for number, (probe, *stored) in enumerate(sides):
-            asked = probe.key and probe.key.kind == COMPARE
-            before, after = map(decode_answer, stored) if asked else (None, None)
+            if not (key := probe.key) or key.kind != COMPARE:
+                continue
+            before, after = map(decode_answer, stored)
             if isinstance(before, Text) and isinstance(after, Text):
                 yield Item(
                     case.id, record.state, number, probe.query.prompt, before.text, after.text,
-                    probe.key, after.verdict, str(case.tags.get(tag, "")),
+                    key, after.verdict, str(case.tags.get(tag, "")),
                 )  # fmt: skip
 
 
