@@ -1,8 +1,7 @@
 """People in a file of tags: what tells groups of them apart, and what is true of them.
 
-The file is a JSON object, {id: {"name", "gender", "race", "geo", "dead", "values"}}, where all but the
-id may be left out, or, for builders, a list of such entries with names. White space around labels is
-left out, and labels that differ in nothing but case or white space are one.
+The file is a JSON object, {id: {"name", "gender", "race", "geo", "dead", "values"}}, or, for builders, a list
+of such entries with names. Labels that differ in nothing but case or white space are one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """Reference texts that generated ones are compared with: counted once, and kept in the cache.
 
-A task makes a library and gives its cases the library's name, a digest of what it was made of; a
-metric opens it by that name. So a case carries 64 characters and not the hundred kilobytes of its
-texts, numbers are recomputed from a run folder without a model, and neither plugin knows the other.
-The words' order is lost: a library serves for likeness by words, and not for reading.
-
-Which words two texts share is told by TF-IDF vectors, rare words counting more, as scikit-learn makes them
-by default: words of at least two characters in lower case, raw counts times ln((1+n)/(1+df)) + 1, rows of
-unit length. No stemming, no stop words, no torch.
+A task makes a library; its cases carry the library's name, a digest of what it was made of, and a metric
+opens it by that name. TF-IDF is as scikit-learn has it by default: words of two characters or more in lower
+case, raw counts times ln((1+n)/(1+df)) + 1, rows of unit length.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Records in CounterFact's schema (Meng et al., 2022, appendix C) from a user's own facts.
 
-A record asks only for what the model knows, if one is named: a fact that it does not hold can neither
-be overwritten nor bled into. The records are not balanced by hand as CounterFact's were, and their
-generation prompts are other prompts of the same relation.
+With a model, a record asks only for what it knows. Records are not balanced by hand as CounterFact's were, and
+their generation prompts are other prompts of the same relation.
 """
 
 from __future__ import annotations

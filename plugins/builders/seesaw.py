@@ -1,8 +1,7 @@
 """A data folder in Seesaw-CF's schema (Halevy et al., 2024) from facts about people.
 
-The files are those of the authors, with ``subjects.json``, what is known of everyone, and
-``candidates.json``, the values to choose from. What the facts do not say is left out, and nobody's race
-or region is guessed.
+Beside the authors' files it has ``subjects.json``, what is known of everyone, and ``candidates.json``, the values
+to choose from. Nobody's race or region is guessed.
 """
 
 from __future__ import annotations
@@ -197,7 +196,6 @@ def _check_sets(sets: Sequence[str]) -> None:
 
 
 def _efficacy(record: Record) -> Record:
-    """Return a case that asks for the edited fact itself."""
     rewrite = record["requested_rewrite"]
     prompt = rewrite["prompt"].replace("{}", rewrite["subject"], 1)
     return {

@@ -112,28 +112,16 @@ class LMEval(Control):
                 "Data of the hub are got by a run where there is a network, without HF_HUB_OFFLINE",
             ) from error
         for name, task in found.items():
-            self._give_examples(name, task)
-        if not any(_how(task, name) for task in found.values() for name in task.aggregation()):
-            names = ", ".join(
-                dict.fromkeys(n for task in found.values() for n in task.aggregation())
-            )
-            raise UsageError(
-                f"lm_eval:{self.task} has no measure that can be compared: {names or 'it has none'}",
-                "its metric_list needs a mean over documents, a perplexity or bits per byte",
-            )
+            said = task.get_config("num_fewshot")
+            if self.num_fewshot and said == 0:
+                raise UsageError(
+                    f"the file of lm_eval:{name} says num_fewshot: 0, so that "
+                    f"num_fewshot={self.num_fewshot} has no effect",
+                    "leave the setting out, or take the line out of the task's file",
+                )
+            wanted = self.num_fewshot if self.num_fewshot is not None else said
+            task.set_config(key="num_fewshot", value=wanted or 0)
         return found
-
-    def _give_examples(self, name: str, task: Any) -> None:
-        """Set the examples before each question. Raises `UsageError` for a task that is to have none."""
-        said = task.get_config("num_fewshot")
-        if self.num_fewshot and said == 0:
-            raise UsageError(
-                f"the file of lm_eval:{name} says num_fewshot: 0, so that num_fewshot={self.num_fewshot} "
-                "has no effect",
-                "leave the setting out, or take the line out of the task's file",
-            )
-        wanted = self.num_fewshot if self.num_fewshot is not None else said
-        task.set_config(key="num_fewshot", value=wanted or 0)
 
     def prepare(self, model: Model) -> None:
         """Wrap the module; its tokenizer is copied, since a padding token may be added."""

@@ -1,15 +1,9 @@
 """Which object does the model prefer? Success, magnitude and accuracy on pairs of objects.
 
-From Meng et al. (2022), section 3.4, and, for NS+ and NM+, Hoelscher-Obermaier et al. (2023).
-A probe offers the new and the true object. The edited fact should be followed by the new one
-where it is asked for, and by the true one where another subject is. Where a task knows no second
-object, as zsRE, a probe offers the right one alone, which accuracy is content with. A number is
-the mean over the prompts of a case, then over cases; the likelihood of an object is the mean over
-its tokens.
-
-Token accuracy is that of the zsRE tables of ROME, MEMIT, MEND and EasyEdit, and `Unchanged` EasyEdit's
-locality. Every token of an answer is predicted from the prompt and the right tokens before it (teacher
-forcing), so an answer can be half right there and fail as a whole, which is what `Accuracy` counts.
+From Meng et al. (2022), section 3.4, and, for NS+ and NM+, Hoelscher-Obermaier et al. (2023). A number is the
+mean over the prompts of a case, then over cases; an object's likelihood is the mean over its tokens. Where a
+task knows no second object, as zsRE, a probe offers the right one alone. Under teacher forcing an answer can
+be half right for `TokenAccuracy`, that of the zsRE tables, and fails as a whole for `Accuracy`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """GE and RS: whether edited models write text or repeat themselves, and whether it is like others'.
 
-GE, the entropy of n-grams of words, is from Meng et al. (2022), after Zhang et al. (2018). MEMIT's Eq. 27
-sums 2/3 of the entropy of bigrams and 4/3 of that of trigrams; the published code takes the mean of the
-two terms, and so are the published numbers: half of the equation. We call the published one GE, and give
-both. Words are split by our own Treebank rules (`treebank`), which need no trained list of abbreviations:
-where nltk's trained Punkt leaves the full stop of "Mr." on the word, they part it.
-
-RS is from Meng et al. (2022): the cosine of the TF-IDF vectors of all texts of a case, joined, and of all
-reference texts of its relation and new object, joined. Which references those are is the task's affair; it
-puts their name into the case. No essence score, which needs the edited model.
+GE, the entropy of n-grams, and RS, the TF-IDF cosine with reference texts, are from Meng et al. (2022). The
+published code takes the mean of the two terms of MEMIT's Eq. 27, half of their sum: we call that GE, and give
+both. Words are split by our own Treebank rules, which part the full stop of "Mr." from it; nltk's trained
+Punkt does not. The task says which references a case has. No essence score, which needs the edited model.
 """
 
 from __future__ import annotations

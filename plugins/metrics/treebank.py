@@ -1,8 +1,7 @@
 """Words and marks of English text by the rules of the Penn Treebank.
 
-What the word tokenizer of nltk yields, for whose sake this exists: published entropies are of its
-tokens. Sentences, at whose end a full stop is a mark of its own, end as by Punkt without training:
-there is no list of abbreviations here. It is no tokenizer of any model.
+What nltk's word tokenizer yields: published entropies are of its tokens. Sentences end as by Punkt without
+training: there is no list of abbreviations here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """MQuAKE (Zhong et al., 2023): edit a link of a chain of facts, and ask for the chain's end.
 
-The authors' layout is read: MQuAKE-CF-3k-v2.json, MQuAKE-CF.json, MQuAKE-T.json. A case is an
-instance with all its edits, which are written at once; instances are put together by the regime, as
-for every task. Asked are the edited facts, each link of the chain, and the chain as a whole; there is
-no retrieval here, and no chain of thought.
+The authors' layout is read: MQuAKE-CF-3k-v2.json, MQuAKE-CF.json, MQuAKE-T.json. A case is an instance with
+all its edits, which are written at once; there is no retrieval here, and no chain of thought.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """zsRE (Levy et al., 2017), as MEND's authors prepared it: questions, answers, and other questions.
 
-Two tasks that are never to be compared: `ZsRE` writes the true answer, as ROME and MEMIT do, and
-`ZsREAlternative` another answer, as MEND and EasyEdit do. The neighbourhood is one question of
-NaturalQuestions per record, which has nothing to do with the edit.
+`ZsRE` writes the true answer, as ROME and MEMIT do, `ZsREAlternative` another one, as MEND and EasyEdit do:
+never to be compared. The neighbourhood is an unrelated question of NaturalQuestions.
 """
 
 from __future__ import annotations

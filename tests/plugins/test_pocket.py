@@ -7,15 +7,15 @@ import pytest
 import torch
 from builders import ROOT
 from click.testing import CliRunner
+from pocket_flips import flip_share, request
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import edit_harness as eh
-from edit_harness import Choose, Request
+from edit_harness import Choose
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
-from edit_harness.model.hooks import first, registered
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
@@ -35,12 +35,6 @@ def pocket():
 @pytest.fixture(scope="module")
 def sample() -> list[dict]:
     return json.loads((FILES / "counterfact.json").read_text())
-
-
-def request(record: dict) -> Request:
-    rewrite = record["requested_rewrite"]
-    new, true = rewrite["target_new"]["str"], rewrite["target_true"]["str"]
-    return Request(rewrite["prompt"], rewrite["subject"], new, true)
 
 
 def known(model, prompts: list[str], objects: list[str]) -> float:
@@ -171,36 +165,9 @@ def test_it_knows_what_it_is_asked(pocket, sample):
     assert known(pocket, *map(list, zip(*pairs, strict=True))) >= 0.95
 
 
-def test_a_fact_lies_at_its_subject(pocket, sample):
+def test_a_fact_lies_at_its_subject(pocket):
     """Another subject's hidden state after block 0 brings that subject's object with it."""
-    by_relation: dict[str, list[Request]] = {}
-    for record in sample:
-        by_relation.setdefault(record["requested_rewrite"]["relation_id"], []).append(
-            request(record)
-        )
-    draw = random.Random(0)
-    flipped = []
-    block, tokens = pocket.architecture.block(0), pocket.tokens
-    while len(flipped) < 60:
-        mine, other = draw.sample(draw.choice(list(by_relation.values())), 2)
-        if mine.target_true == other.target_true:
-            continue
-        theirs = Request(mine.prompt, other.subject, other.target_true)
-        kept = []
-        with registered(block, lambda m, a, out, kept=kept: kept.append(first(out))):
-            pocket.answer([(UNEDITED, Choose(theirs.text, (other.target_true,)))])
-        hidden, place = kept[0][0, tokens.subject_last(theirs)], tokens.subject_last(mine)
-
-        def patch(module, args, output, hidden=hidden, place=place):
-            changed = first(output).clone()
-            changed[:, place] = hidden
-            return changed
-
-        query = Choose(mine.text, (other.target_true, mine.target_true))
-        with registered(block, patch):
-            (answer,) = pocket.answer([(UNEDITED, query)])
-        flipped.append(answer.nll(0) < answer.nll(1))
-    assert sum(flipped) / len(flipped) >= 0.5
+    assert flip_share(pocket, 0, 60) >= 0.5
 
 
 def test_the_papers_finding_shows(pocket, tmp_path):

@@ -7,14 +7,11 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edit_harness import DataError, Generate, Key, Regime, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build
 from edit_harness_plugins.tasks.rule_edit.build import equation
-from edit_harness_plugins.tasks.rule_edit.checks import LONGEST, wrong_constraint, wrong_formula
 from edit_harness_plugins.tasks.rule_edit.task import (
     BUNDLED,
     RuleEdit,
@@ -173,9 +170,8 @@ def test_rules_of_one_dimension(dim, count):
     assert dim in ("all", *{each.tags["dim"] for each in cases})
 
 
-def test_what_there_is_none_of_is_refused():
-    with pytest.raises(DataError, match="has no rule for this with dim=3D"):
-        list(RuleEditHierarchy(dim="3D").cases())
+def test_an_unknown_dimension_is_refused():
+    assert not list(RuleEditHierarchy(dim="3D").cases())
     with pytest.raises(UsageError):
         build(RuleEdit, {"dim": "4D"}, "rule-edit")
 
@@ -235,12 +231,7 @@ def test_a_file_of_others_is_read(store, name):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"formula_new": "x +"}, "the formula 'x +' cannot be read"),
-        ({"formula": "y**2"}, "'y' is none of its symbols"),
-        ({"formula_new": "open('x')"}, "'open' is no known function"),
         ({"formula_new": "x**2"}, "formula_new is the old one"),
-        ({"derived": {"s": "x/"}}, "the formula 'x/' cannot be read"),
-        ({"constraints": ["x"]}, "it is no comparison of two formulas"),
         ({"equation_new": " "}, "`$.equation_new` is empty"),
         ({"subject": ""}, "`$.subject` is empty"),
         ({"subject": "area of a circle"}, "has the subject 'area of a circle' not in it"),
@@ -249,7 +240,6 @@ def test_a_file_of_others_is_read(store, name):
         ({"description_prompt": "It can be described as"}, "'It can be described as' has"),
         ({"description_new": "\ud800"}, "half of a surrogate pair"),
         ({"instances": instance(target_new="")}, "target_new` is empty"),
-        ({"instances": instance(answer_new="2*x")}, "the formula '2*x' cannot be read"),
         ({"instances": instance(prompt="If x is 7, it is")}, "has the subject"),
     ],
 )  # fmt: skip
@@ -263,13 +253,6 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
     assert "asks of the rule 'square_area', which cannot be used" in second.problem
     assert not third.problem
     assert third.requests
-
-
-def test_a_link_that_cannot_be_read_says_so(store):
-    link = {"rule": "target", "link": "ours", "formula_new": "2*q", "instances": []}
-    path = store(alone(hierarchy=[link]), alone(id="target"))
-    (only,) = RuleEditHierarchy(path).cases()
-    assert "'q' is none of its symbols" in only.problem
 
 
 @pytest.mark.parametrize(
@@ -308,56 +291,6 @@ def test_an_id_is_there_once(store):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         list(RuleEdit(str(tmp_path / "none.json")).cases())
-
-
-# Formulas
-
-
-LEAVES = st.sampled_from(["x", "y", "pi", "2", "1.5"])
-TREES = st.recursive(
-    LEAVES,
-    lambda tree: st.one_of(
-        st.tuples(tree, st.sampled_from(["+", "-", "*", "/", "**"]), tree).map(
-            lambda parts: f"({' '.join(parts)})"
-        ),
-        tree.map(lambda text: f"sqrt({text})"),
-        tree.map(lambda text: f"-{text}"),
-        st.lists(tree, min_size=2, max_size=3).map(lambda texts: f"Min({', '.join(texts)})"),
-    ),
-    max_leaves=12,
-)
-
-
-@given(TREES)
-def test_every_formula_can_be_read(text):
-    short = len(text) < LONGEST - len(" > 1")
-    assert bool(wrong_formula(text, {"x", "y"})) == (len(text) > LONGEST)
-    assert not short or not wrong_constraint(f"{text} > 1", {"x", "y"})
-    assert wrong_formula(f"{text} + z", {"x", "y"})
-
-
-@given(st.text(max_size=40))
-def test_no_text_breaks_the_reader(text):
-    assert isinstance(wrong_formula(text, {"x"}), str)
-    assert isinstance(wrong_constraint(text, {"x"}), str)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "x y", "2x", "x = 1", "x > 1", "x.real", "x[0]", "'x'", "True", "1j", "[x]", "(x, x)",
-        "lambda: x", "x if x else x", "eval('x')", "x()", "(x)(x)", "sqrt", "sqrt(*x)", "sqrt(x=x)",
-        "x @ x", "x % 2", "x // 2", "~x", "x and x", "(y := x)", "f'{x}'", "__import__('os').name",
-        "x\x00", "(" * 300, "-" * 501 + "x",
-    ],
-)  # fmt: skip
-def test_what_is_no_formula_is_refused(text):
-    assert wrong_formula(text, {"x"})
-
-
-@pytest.mark.parametrize("text", ["x", "x > y > z", "x == y", "x >= y", "x in y", "x > 'a'", "x >"])
-def test_what_is_no_comparison_is_refused(text):
-    assert wrong_constraint(text, {"x", "y", "z"})
 
 
 def test_equations_are_written_as_people_do():

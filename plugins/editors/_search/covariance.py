@@ -1,8 +1,7 @@
 """The covariance of keys, C = E[k kᵀ], not centred: computed from texts, stored, and solved with.
 
-A key is the input of an MLP's output projection. ROME and its kin ask for C⁻¹k; it is found with
-a Cholesky factor in float64, never with an inverse. A file may hold several layers, all from one
-pass over the corpus, and says what it was made of. See Meng et al. (2022), section 3.1.
+A key is the input of an MLP's output projection (Meng et al., 2022, section 3.1). C⁻¹k is found with a Cholesky
+factor in float64, never with an inverse. A file may hold several layers, and says what it was made of.
 """
 
 from __future__ import annotations

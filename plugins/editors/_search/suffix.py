@@ -1,9 +1,8 @@
 """Passes that searches run again and again, of as little as their changes reach.
 
-A change at a token alters nothing before that token and nothing below that block. So one clean
-pass keeps what goes into the block that a pass begins at and, for every block from there on, the
-keys and values of the tokens before. `SuffixForward` runs the ends of the texts alone against
-them, with gradients; `LastTokens` sees what arrives at modules while edits below them grow.
+A change at a token alters nothing before that token and nothing below that block: one clean pass keeps what
+comes before. `SuffixForward` runs the ends of the texts alone against it, with gradients; `LastTokens` sees
+what arrives at modules while edits below them grow.
 """
 
 from __future__ import annotations
@@ -96,7 +95,6 @@ class SuffixForward:
         ]
 
     def _ends(self, texts: Sequence[Beginning]) -> Batch:
-        """Lay out the ends of the texts against what comes before them."""
         device = self.model.device
         ids, _ = _table((t[b:] for t, b in zip(texts, self.starts, strict=True)), device)
         begin = torch.tensor(self.starts, device=device)

@@ -1,13 +1,8 @@
 """A codebook: what a module puts out instead, for inputs that lie near a key (GRACE's memory).
 
-It asks at one place of a text, the last token of its prompt, and never again: in blocks above, the
-new output stays in the keys and values that later tokens see, so a generation goes on from it with
-a cache as without one.
-
-It grows by GRACE's rules (Hartvigsen et al., 2023, algorithm 1). Which entry a request belongs to
-follows from keys, radii and labels alone, so it is settled before any value is searched. The rules
-are those of the published code, but labels are compared token by token, where that code compares
-means of token numbers, and what rounding decides there is decided here.
+It asks at the last token of a text's prompt alone; later tokens see the new output in their keys and values.
+It grows by GRACE's rules (Hartvigsen et al., 2023, algorithm 1), as published but for labels, which are
+compared token by token (that code compares means of token numbers), and for what rounding decides there.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """GRACE: a codebook beside one linear map (Hartvigsen et al., 2023, section 2).
 
-No weight changes. The input at a prompt's last token is an entry's key; its value, searched so that
-the target follows, is put out instead of the map's own output wherever a later prompt ends within
-the entry's radius. Only the last prompt token is replaced (EasyEdit's ``replace_last``); the
-authors' code can also replace the tokens before it.
-
-Entries are independent but for their radii, which the search does not see. So all keys of all
-requests come first, then the rules that settle entries and radii, then one search for all values.
+The input at a prompt's last token is a key; its value, searched so that the target follows, is put out
+instead of the map's own output wherever a later prompt ends within the radius. Only the last prompt token is
+replaced (EasyEdit's ``replace_last``). All keys come first, then radii, then one search for all values.
 """
 
 from __future__ import annotations
@@ -131,7 +127,6 @@ class Grace(Batched):
         ]
 
     def _learn(self, model: Model, module: str, lessons: Sequence[Lesson]) -> None:
-        """Search the values of different entries together."""
 
         def start(i: int, clean: Tensor) -> Tensor:
             known = lessons[i].book.values.get(lessons[i].entry)
@@ -146,7 +141,6 @@ class Grace(Batched):
             lesson.book.losses.append(each.losses[-1])
 
     def _map(self, model: Model) -> str:
-        """Return the name of the map whose output is replaced."""
         architecture, up = model.architecture, self.module == "up"
         return (architecture.mlp(self.layer)[0] if up else architecture.projection(self.layer)).name
 

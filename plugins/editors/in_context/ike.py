@@ -1,13 +1,9 @@
 """IKE: the new fact behind examples of edits, in front of every prompt (Zheng et al., 2023).
 
-No weight changes. Of each example edit there are up to three demonstrations, which show that a
-fact is to be repeated (copy), that it holds in other words (update), and that everything else stays
-as it was (retain). As in EasyEdit, all of them are ranked by their likeness to the new fact, and
-the first come in that order, whatever their kinds; the paper takes a fixed share of each kind.
-
-The authors' likeness is that of sentence embeddings (MiniLM); without that model TF-IDF serves, and
-tables say so. They also say where a short context has no room for all demonstrations: how many
-there are is the same for all edits of a model.
+An example edit gives up to three demonstrations: a fact is repeated (copy), holds in other words (update), or
+leaves the rest alone (retain). As in EasyEdit, the likest to the new fact come first, whatever their kinds;
+the paper takes a fixed share of each. The authors' likeness is that of MiniLM's sentence embeddings; without
+it TF-IDF serves, and tables say so, as they do where a context has room for fewer demonstrations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """PROMPT: in-context editing, the new fact stated in front of every prompt.
 
-No weight changes. The wording is that of EasyEdit's documentation or of its code (the two
-differ); "imagine" is the plainest, for models that follow no instructions. The documentation ends
-the prompt with a line break; here an answer follows its prompt in the same line, as everywhere.
+The wording is that of EasyEdit's documentation or of its code (the two differ); "imagine" is the plainest, for
+models that follow no instructions. An answer follows its prompt in the same line, as everywhere.
 """
 
 from __future__ import annotations

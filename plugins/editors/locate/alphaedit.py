@@ -1,14 +1,11 @@
 """AlphaEdit: edits in the null space of what a layer is used for (Fang et al., 2025).
 
-P projects keys onto the eigenvectors of C whose eigenvalue is below a threshold, so that a change
-answers only to what ordinary text hardly ever has in its keys. What earlier requests wrote is kept
-by their keys K_p, which `Edit.state` carries from edit to edit:
+P projects keys onto the eigenvectors of C with small eigenvalues, and `Edit.state` carries earlier keys K_p:
 
     A = (P (K Kᵀ + K_p K_pᵀ) + L2·I)⁻¹ P K
 
-That is MEMIT's least squares with the metric S⁻¹, where S = (P K_p K_pᵀ + L2·I)⁻¹ P. The
-eigendecomposition takes minutes for a wide layer: the command ``prepare`` makes it once. Passes
-and search are those of `spreading`.
+That is MEMIT's least squares with the metric S⁻¹, S = (P K_p K_pᵀ + L2·I)⁻¹ P. ``prepare`` makes the
+eigendecomposition of a wide layer, which takes minutes, once.
 """
 
 from __future__ import annotations

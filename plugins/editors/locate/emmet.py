@@ -1,9 +1,7 @@
 """EMMET: an equality-constrained edit of many requests (Gupta et al., 2024).
 
-ROME for a batch. Where MEMIT weighs new keys against what a layer holds, EMMET asks that each key
-gives its value exactly: A = C⁻¹K (KᵀC⁻¹K)⁻¹. Of one request that is ROME's change at one key,
-C⁻¹k / (k·C⁻¹k). With several, μ on the diagonal keeps the system solvable, and near-equal keys
-from fighting. Passes and search are those of `memit`.
+ROME for a batch: each key gives its value exactly, A = C⁻¹K (KᵀC⁻¹K)⁻¹. Of one request that is ROME's change
+at one key. With several, μ on the diagonal keeps near-equal keys from fighting. The rest is MEMIT's.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
 
 
 def _wide(origin: Origin, layer_source: str) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     source = f"layer of {layer_source}, search as for memit in {EASYEDIT}"
     return _preset(5, source, origin, weight_decay=1e-3, clamp=4.0)
 

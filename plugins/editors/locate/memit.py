@@ -1,15 +1,9 @@
 """MEMIT: mass editing of a memory in a transformer (Meng et al., 2023), and what its kin share.
 
-Section 4: for each request, a search finds z, what should leave the last of the edited layers at
-the subject. Then, layer by layer from the lowest on, the keys at the subject and what now leaves
-the last layer are read under the changes so far, and the layer's projection gets the change A Rᵀ
-that turns its keys K towards a share R of what is missing.
-
-Every batch of requests has an edit of its own; what batches share is the passes, and the one
-factorisation that a layer's statistic takes. Which A is the editors' matter: in `Spreading` it is
-the least-squares solution (K Kᵀ + M)⁻¹ K for a metric M that `solver` inverts. For MEMIT, M = λC:
-an edit of one request is soft on purpose, as a layer realises k·a / (1 + k·a) of its share, with
-a = (λC)⁻¹k.
+Section 4: a search finds z, what should leave the last of the edited layers at the subject. Then, from the
+lowest layer on, each projection gets the change A Rᵀ that turns its keys K towards a share R of what is
+missing. Batches share passes, and a factorisation for each layer. In `Spreading` A is the least-squares
+solution (K Kᵀ + M)⁻¹ K for a metric M that `solver` inverts; for MEMIT, M = λC.
 """
 
 from __future__ import annotations

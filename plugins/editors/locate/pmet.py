@@ -1,10 +1,8 @@
 """PMET: precise model editing (Li et al., 2024).
 
-As MEMIT, but the search changes what attention and MLP of the last layer put out, both at once,
-and only the MLP's value is kept as the aim: what the attention is better at need not be forced
-into an MLP. A layer takes on 1/√ of the layers left rather than 1/. The search may also end once
-the target is the likeliest in every context and the drift is small, and until the drift is, the
-likelihood counts a tenth. Passes, keys and closed form are those of `memit`.
+As MEMIT, but the search changes what attention and MLP of the last layer put out, and only the MLP's value is
+kept as the aim. A layer takes on 1/√ of the layers left. The search may also end once the target is the
+likeliest in every context and the drift is small; until the drift is, the likelihood counts a tenth.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ PMET = "xpq-tech/PMET"
 
 
 def _llama(layers: Sequence[int], source: str, origin: Origin, **values: Any) -> Preset:
-    """Return EasyEdit's values for Llama 2."""
     return preset(layers, source, origin, **{"steps": 20, "clamp": 1.0, **values})
 
 

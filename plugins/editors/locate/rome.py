@@ -1,12 +1,8 @@
 """ROME: rank-one model editing of one MLP output projection (Meng et al., 2022, section 3).
 
-The projection is read as a memory of key-value pairs. The subject's key is averaged over contexts,
-a value is searched that makes the target likely, and a rank-one change writes the pair. Key and
-value are those of the subject's last token, or of another that ``fact_token`` names.
-
-ROME takes its direction from the mean key over contexts, but the length of the change and what is
-missing from the bare prompt's key alone; the two disagree, and now and then an edit ruins the
-model. In R-ROME (Gupta et al., 2024) all are means: mean_c (W k_c) becomes v*.
+The subject's key is averaged over contexts, a value is searched that makes the target likely, and a rank-one
+change writes the pair. ROME takes its direction from the mean key, but the length of the change from the bare
+prompt's key alone; now and then an edit ruins the model. In R-ROME (Gupta et al., 2024) all are means.
 """
 
 from __future__ import annotations
@@ -38,7 +34,6 @@ def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -
 
 
 def _easyedit(source: str = EASYEDIT) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     return _preset(5, source, steps=25, weight_decay=1e-3, covariance=False)
 
 
@@ -165,7 +160,6 @@ class Rome(Prepared[Shared]):
         return [found.get(i) or self.edit(model, batch) for i, batch in enumerate(batches)]
 
     def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:
-        """Return an edit of its own for each request."""
         shared, projection = self.ready(model), model.architecture.projection(self.layer)
         edits = []
         for found in search(model, self.layer, requests, shared.contexts, Settings.of(self)):

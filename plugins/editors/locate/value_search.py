@@ -1,13 +1,9 @@
 """The search for values: what modules should put out at a token to make a target likely.
 
-Shared by the editors that write key-value pairs. See Meng et al. (2022), section 3.1, step 2: the
-loss is the target's negative log-likelihood over contexts, plus the drift of the prediction for
-"{subject} is a", plus a penalty on the change's norm. What is changed is a layer's projection
-(ROME), the residual stream behind a block (MEMIT), or several modules of a block at once (PMET),
-at the subject's last token unless the settings name another one.
-
-Many requests are searched together. Each has its own change, loss, clamp and end; what they share
-is the forward passes, so the values are those that each would find alone.
+Meng et al. (2022), section 3.1, step 2: the target's negative log-likelihood over contexts, plus the drift of
+the prediction for "{subject} is a", plus a penalty on the change's norm. What is changed is a projection
+(ROME), the residual stream behind a block (MEMIT), or several modules of a block (PMET). Requests share the
+passes; the values are those that each would find alone.
 """
 
 from __future__ import annotations
@@ -255,7 +251,6 @@ class Objective:
         return self._by_request(misses.to(targets)) == 0
 
     def _by_request(self, each: Tensor) -> Tensor:
-        """Return the sum over each request's targets."""
         return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
 
 

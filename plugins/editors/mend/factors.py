@@ -1,8 +1,7 @@
 """The changes that MEND's network makes of gradients, and the passes that give these as factors.
 
-The gradient of W, inputs by outputs, is a sum of x gᵀ over the tokens of the edit's texts, with x
-the input of the map and g the gradient of its output (Mitchell et al., 2022, section 3.1). A
-backward pass down to the outputs finds both; no gradient of a parameter is computed.
+The gradient of W is a sum of x gᵀ over tokens, with x the input of the map and g the gradient of its output
+(Mitchell et al., 2022, section 3.1). A backward pass down to the outputs finds both.
 """
 
 from __future__ import annotations

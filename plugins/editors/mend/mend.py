@@ -1,8 +1,7 @@
 """MEND: a trained network turns the gradient of an edit into a change (Mitchell et al., 2022).
 
-One forward and backward pass of the edit's text gives the gradient of each MLP matrix of the last
-blocks, as factors; the network maps them to factors of low rank, which are added. What all edits
-share is the network, which ``prepare`` trains for one model, or takes over from the authors.
+The network maps the factors of each MLP matrix's gradient, of the last blocks, to factors of low rank, which
+are added. ``prepare`` trains it for one model, or takes it over from the authors.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ def _preset(source: str, origin: Origin = "ported", **values: Any) -> Preset:
 
 
 def _easyedit(iterations: int) -> Preset:
-    """Return the values for models of 7 to 8 billion parameters."""
     return _preset(EASYEDIT, iterations=iterations, every=1000)
 
 
@@ -183,7 +181,6 @@ class Mend(Settings, Batched, Prepared[Shared]):
         return path
 
     def _import(self, model: Model, making: Making) -> Path:
-        """Take over a network in the layout of the authors."""
         source = Path(making.imported)
         network, rank = read_checkpoint(source, self._matrices(model))
         digest = sha256_of(source)

@@ -1,11 +1,8 @@
 """How MEND's network learns to edit (Mitchell et al., 2022, section 3.3).
 
-Each lesson is edited with the network's change, and the network is moved so that the target becomes
-likely after a rephrasing while the predictions for another text stay. Lessons of one step share
-forward passes, and the running statistics of the factors as they are after all of them; the
-authors' code takes lessons one by one. The training can end at any time, and goes on from its
-checkpoint with the same bits. The factors are inputs here; nothing differentiates through a
-gradient.
+Each lesson is edited, and the network is moved so that the target becomes likely after a rephrasing while the
+predictions for another text stay. Lessons of one step share passes and running statistics; the authors' code
+takes lessons one by one. An interrupted training goes on from its checkpoint with the same bits.
 """
 
 from __future__ import annotations
@@ -163,7 +160,6 @@ class Training:
         return self.iteration >= self.settings.iterations or waited >= self.settings.patience
 
     def _loss(self, outcome: Mapping[str, Tensor]) -> Tensor:
-        """Return c_edit · nll + c_loc · KL for each lesson."""
         return self.settings.c_edit * outcome["likelihood"] + self.settings.c_loc * outcome["drift"]
 
     def _outcome(self, lessons: Sequence[Lesson], draw: Random) -> dict[str, Tensor]:

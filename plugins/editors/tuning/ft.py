@@ -1,13 +1,9 @@
 """FT and FT-L: fine-tuning of one MLP output projection, for FT-L within an L-infinity box.
 
-Follows the baselines of ROME's and MEMIT's code: Adam on weight and bias, and all target tokens
-scored at the last prompt position, without teacher forcing. ``position=teacher`` scores each
-token after the ones before it. Source: Zhu et al. (2020); Meng et al. (2022), appendix E.1.
-
-Many cases share forward passes, each with a change and an Adam of its own. A pass runs only what
-lies above the projection: its keys are the clean ones, and the change reaches its outputs. Autograd
-gives the gradient of the outputs; a case's weight gets the product with its keys. The change is
-kept in fp32 or more: in a model of half precision it is not rounded with the weight.
+As the baselines of ROME's and MEMIT's code: Adam on weight and bias, all target tokens scored at the last
+prompt position, without teacher forcing. Source: Zhu et al. (2020); Meng et al. (2022), appendix E.1.
+Cases share passes, which run only what lies above the projection; each has its own change, kept in fp32 or
+more, and its own Adam, whose gradient is the outputs' times the clean keys.
 """
 
 from __future__ import annotations

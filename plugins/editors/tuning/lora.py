@@ -1,12 +1,8 @@
 """LoRA: fine-tuning of low-rank adapters beside some linear maps of every block (Hu et al., 2021).
 
-Follows EasyEdit's editor: Adam for a fixed number of steps, the mean cross-entropy of the target's
-tokens after those before them. But dropout is off once the edit is made, and where its files say
-``adalora`` this is plain LoRA: those run at rank 12 whatever they say, and never adapt it.
-
-The adapters of n cases are one of rank n·r whose inner activations are masked: each row keeps the r
-of its own case, so the gradients of the others are exactly zero. What is random is drawn from
-generators of its own, so that a case does not depend on those before it.
+As EasyEdit's editor, but dropout is off once the edit is made, and where its files say ``adalora`` this is
+plain LoRA: those run at rank 12 whatever they say, and never adapt it. The adapters of n cases are one of
+rank n·r, masked so that each row keeps the r of its own case; each case draws from its own generator.
 """
 
 from __future__ import annotations

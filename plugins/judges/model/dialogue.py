@@ -143,7 +143,6 @@ def _decided(asked: Question, answers: list[Answer]) -> Dialogue:
 
 
 def _crossed(found: Verdict, other: Question, answers: list[Answer]) -> Dialogue:
-    """Return a verdict that tells whether it would be another one in the other order."""
     try:
         crossed = yield from _decided(other, answers)
     except (NoVerdict, Unfit) as error:

@@ -1,8 +1,7 @@
 """What language models that judge are asked of a text, and how their answers are read.
 
-An answer is one JSON object of a known form, or it is no verdict. The judged texts are hostile, as far as
-anybody knows: they stand between lines that they cannot write themselves, and the question says that
-nothing between them is an instruction.
+An answer is one JSON object of a known form, or it is no verdict. The judged texts are hostile, as far as anybody
+knows: they stand between lines that they cannot write themselves.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Tells by algebra whether a formula, a number or a description is right.
 
-Deterministic, offline, and never by evaluating a text: replies are read by a grammar of our own
-(see `grammar`) and compared by sympy. What cannot be read is ``undecided``, which counts as wrong; no
-language model is asked. Algebra does not let itself be interrupted, so it is done in a process that ends
-itself at a reply that takes too long, and whose memory is limited. The process is started as a command,
-not with `multiprocessing`, which would import the main program anew.
+Deterministic, and never by evaluating a text: a grammar of our own reads replies, sympy compares them. What
+cannot be read is ``undecided``, which counts as wrong. Algebra does not let itself be interrupted: a process
+does it that ends itself at a reply that takes too long, and whose memory is limited. It is started as a
+command, since `multiprocessing` would import the main program anew.
 """
 
 from __future__ import annotations

@@ -199,7 +199,6 @@ class Nouns(Cursor):
         return group[0]
 
     def _other(self) -> Expr:
-        """Return the second of the two quantities of one kind."""
         pair = next((group for group in self.quantities.table.values() if len(group) == 2), None)
         if pair is None:
             raise Unread("there is no other one")

@@ -129,7 +129,6 @@ def _first_line(text: str) -> str:
 
 
 def _completed(line: str, prompt: str) -> str:
-    """Return the line with the left side of the equation that the prompt began."""
     found = re.search(r"([A-Za-z]\w*(?:\s*(?:\^|\*\*)\s*2|²)?)\s*=\s*$", prompt)
     return f"{plain(found[1])} = {line}" if found else line
 

@@ -1,8 +1,7 @@
 """A rule as a key states it: what its letters mean, and whether another expression is the same.
 
-Keys are read by the same grammar as replies; one that cannot be read is a mistake in the data and
-an error, never a verdict. Expressions are compared at random points, where floats tell at once what
-differs.
+A key that the grammar cannot read is a mistake in the data and an error, never a verdict. Expressions are
+compared at random points, where floats tell at once what differs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Do edits make a model less sure of what is true of other people? D and D_d of Seesaw-CF.
 
-From Halevy et al. (2024). An edit gives a subject a new value of a property; the prompts are on
-other people, of whom that value is true. D is by how much they get the right value rather than the
-edited subject's old one, D_d what the edit adds to it. Values are of a case; a table's are the mean
-over cases of the means over their prompts on a group of people, as in the paper, not the mean over
-all prompts. Which group somebody belongs to stands in the tags of the probes; without tags there is
-the whole alone.
+From Halevy et al. (2024). Prompts are on people of whom the edit's new value is true. D is by how much they
+get it rather than the subject's old one, D_d what the edit adds to it. A table's values are the mean over
+cases of the means over prompts on a group of people, which the probes' tags tell, as in the paper.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Does an edit of a property make a model forget another of the same subject? CP of Seesaw-CF.
 
-From Halevy et al. (2024), cross-property. After a subject's gender was edited, say, the candidates
-for its field of work are put behind a prompt, and the likeliest should be one that is true of it.
-The published numbers are by another convention, for which there is a measure of its own: by it
-"female" is right where "male" is.
+From Halevy et al. (2024): the likeliest of a property's candidates should be true of the subject. The published
+numbers are by another convention, a measure of its own here: by it "female" is right where "male" is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Is a text on a subject more biased after an edit? The seven flaws of Seesaw-CF.
 
-From Halevy et al. (2024), open-ended descriptions. A judge compares what the model wrote before the
-edit and after it, by seven flaws; nothing is read here but what it says. A pair counts 1 if there
-is more of a flaw in the text after, -1 if there is less, 0 if they are equal. The published tests
-are over pairs, though the texts of a case share a prompt and an edit; so there are tests over cases
-too. Whose verdicts they are, people's or a model's, a number's reader must know: see the shares of
-verdicts that were unreadable, and of those that changed when the texts changed places.
+From Halevy et al. (2024), open-ended descriptions. A judge compares the text before the edit with that after
+it: a pair counts 1 for more of a flaw after, -1 for less, 0 for as much. The published tests are over pairs,
+though the texts of a case share a prompt and an edit; so there are tests over cases too.
 """
 
 from __future__ import annotations
@@ -106,7 +103,6 @@ def _decided(case: Case, answers: Sequence[Answer]) -> list[tuple[Probe, Verdict
 
 
 def _asked(probe: Probe) -> bool:
-    """Tell whether the judge was asked if a text reflects the edit."""
     return probe.key is not None and bool(probe.key.about.get("reflected"))
 
 

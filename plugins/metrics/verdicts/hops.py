@@ -1,9 +1,7 @@
 """Does an edit reach the end of a chain? Edit-wise, instance-wise and multi-hop accuracy, from verdicts.
 
-After Zhong et al. (2023). A case is an instance of MQuAKE: one or more edits, the links of a chain, and
-questions for its end, one right answer to which is enough. What is not judged is left out, and with it
-every number that the verdicts that are there do not decide. Nothing is read here but verdicts and,
-edit-wise, tokens.
+After Zhong et al. (2023). One right answer to an instance's questions is enough. What is not judged is left
+out, and with it every number that the verdicts that are there do not decide.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Do the consequences of an edit follow, and does the rest stay? RippleEdits, from verdicts.
 
-A test counts if the unedited model meets all its conditions, and if the edit took: the continuation of
-the edited prompt names the new object. It is passed if one of its questions is, or all of them where it
-says so. An axis's value is the share of passed tests of a case, and the mean over cases. A test that the
-verdicts do not decide is left out. Which texts name what is the judge's business.
+A test counts if the unedited model meets all its conditions, and if the edited prompt's continuation names
+the new object. It is passed if one of its questions is, or all of them where it says so. An axis's value is
+the mean over cases of the share of passed tests; a test that the verdicts do not decide is left out.
 """
 
 from __future__ import annotations
@@ -182,7 +181,6 @@ def _before(case: Case, scores: Sequence[float | None]) -> dict[str, float]:
 
 
 def _unedited(case: Case, scores: Sequence[float | None]) -> dict[str, float]:
-    """Return the shares before an edit that has nothing to be compared with."""
     executed = [test for test in tests_of(case) if test.executed(scores)]
     return _shares("pre", [(test, test.passed(scores)) for test in executed])
 

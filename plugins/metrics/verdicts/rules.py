@@ -1,9 +1,7 @@
 """Does the model follow an edited rule? The measures of RULE-EDIT, from a judge's verdicts.
 
-After the paper's Rel, Gen, Loc, IP, RU and HG. It has a model as judge; here it is whatever judge the
-run names, and nothing is read but its verdicts. What the judge could not decide counts as wrong, and
-its share is given; what it has not judged yet is left out. The share of answers that stay with the
-old rule, the parts of IP, RU and HG, and two of the three localities are ours.
+After the paper's Rel, Gen, Loc, IP, RU and HG. What the judge could not decide counts as wrong, and its share
+is given; what it has not judged yet is left out. Rev, the parts of IP, RU and HG, and two localities are ours.
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ from pathlib import Path
 from edit_harness import ModelSource
 
 FILES = Path(__file__).with_name("files")
+DATA = {
+    "counterfact": "counterfact.json", "lessons": "lessons.json", "references": "references.json",
+    "mend": "mend.safetensors", "mquake": "mquake.json", "rippleedits": "rippleedits.json",
+    "text": "text.txt", "seesaw": "seesaw", "zsre": "zsre.json",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -16,17 +21,7 @@ class Pocket(ModelSource):
     family: str = "pocket"
     note: str = "numbers are a demonstration: --model gpt2-xl for the benchmark"
     data: dict[str, str] = field(
-        default_factory=lambda: {
-            "counterfact": str(FILES / "counterfact.json"),
-            "lessons": str(FILES / "lessons.json"),
-            "references": str(FILES / "references.json"),
-            "mend": str(FILES / "mend.safetensors"),
-            "mquake": str(FILES / "mquake.json"),
-            "rippleedits": str(FILES / "rippleedits.json"),
-            "text": str(FILES / "text.txt"),
-            "seesaw": str(FILES / "seesaw"),
-            "zsre": str(FILES / "zsre.json"),
-        }
+        default_factory=lambda: {n: str(FILES / f) for n, f in DATA.items()}
     )
     moments: str = str(FILES)
     baselines: str = str(FILES / "baselines")

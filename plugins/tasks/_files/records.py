@@ -1,8 +1,7 @@
-"""Records of a benchmark's file: read, with the place of whatever is wrong in them.
+"""Records of a benchmark's file, JSON or JSON Lines: read, with the place of whatever is wrong in them.
 
-A file is a list of records in JSON, or JSON Lines. A file whose layout is wrong is refused as a whole;
-a record with the right layout and no use, such as one with an empty target, is kept with the reason,
-so that it can be listed. What a record must have is said by the caller.
+A file whose layout is wrong is refused as a whole; a record with the right layout and no use, such as one with
+an empty target, is kept with the reason, so that it can be listed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """CounterFact (Meng et al., 2022) and CounterFact+ (Hoelscher-Obermaier et al., 2023).
 
-One record of the authors' file is one case: a fact to rewrite, paraphrases that should follow it,
-and prompts on neighbouring subjects that should not. CounterFact+ also puts the edited fact in
-front of the neighbourhood prompts.
+A record of the authors' file is a case: a fact to rewrite, paraphrases that should follow it, and prompts on
+neighbouring subjects that should not.
 """
 
 from __future__ import annotations

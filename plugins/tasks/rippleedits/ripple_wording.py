@@ -1,9 +1,7 @@
 """Where the subject and the object stand in the sentences of RippleEdits, which has only their ids.
 
-Every relation is worded by one template, so what the prompts of a relation begin and end with is the
-template, and what is between is the subject. Nothing is looked up: a file with few subjects for a
-relation does not tell, and neither does a sentence that can be cut in two ways. What subjects happen to
-share, such as a first name, is told from the wording by its capital letter.
+A relation has one template: what its prompts begin and end with. A file with few subjects for a relation does
+not tell it. What subjects share, such as a first name, is told from the wording by its capital letter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """RippleEdits (Cohen et al., 2024): what else has to change with an edited fact, and what must not.
 
-The authors' layout is read: recent.json, random.json, popular.json. An example is an edit with tests
-along six axes; a test has questions, and conditions that the unedited model has to meet. Everything is
-asked by greedy generation; which tests count is worked out by the metric, from the answers.
+The authors' layout is read: recent.json, random.json, popular.json. Everything is asked by greedy generation;
+which tests count is worked out by the metric, from the answers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from edit_harness import Case, Choose, DataError, Generate, Key, Probe, Request
+from edit_harness import Case, Choose, Generate, Key, Probe, Request
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import Layout
 
@@ -132,19 +131,12 @@ class RippleEdits(GivenFileTask):
         return reading.read(path, Example, _wrong, passed=("value", "aliases"))
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
-        """Return a case for every example. Raises `DataError` if no edit can be cut into parts."""
+        """Return a case for every example."""
         known = _known([record for record, problem in entries if not problem])
-        found = [
+        return [
             unusable(str(i), problem) if problem else _case(str(i), record, known)
             for i, (record, problem) in enumerate(entries)
         ]
-        if all(case.problem for case in found):
-            raise DataError(
-                f"{Path(self.data).name}: {found[0].problem}",
-                f"none of {len(found):,} examples can be used; how relations are worded is read off "
-                "the whole file, so a part of one may be too short",
-            )
-        return found
 
     @property
     def notes(self) -> tuple[str, ...]:

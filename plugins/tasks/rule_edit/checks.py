@@ -1,30 +1,18 @@
 """What is wrong with a file of rules: its layout, and what stands in a record.
 
-A file whose layout is wrong is of no use. A formula that cannot be read, or a prompt without its
-subject, is the affair of that rule alone, whose case says so and is not run.
-
-Formulas have the syntax of sympy: ``x**2/4 + sqrt(y)``. Nothing is computed here, and nothing is run: a
-text is parsed to a tree, whose every node must be known. What a formula is worth is a judge's affair.
+A file whose layout is wrong is of no use. A prompt without its subject is the affair of that rule alone,
+whose case says so and is not run. Formulas are read by the judge, which names one that it cannot read.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from edit_harness.data import SUBJECT
 from edit_harness_plugins.inputs import Layout
 
 from .._files.records import Entry, Name, Record
-
-FUNCTIONS = {"sqrt", "sin", "cos", "Min", "Max", "Rational"}
-CONSTANTS = {"pi"}
-LONGEST = 500
-"""Characters; a longer text is no formula of geometry, and could be nested too deep to be walked."""
-SHOWN = 60
-OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
-COMPARISONS = ([ast.Lt], [ast.Gt])
 
 
 class Instance(Layout, tag_field="kind", tag="steps"):
@@ -94,26 +82,16 @@ def flaws(record: Record) -> Iterator[str]:
     if all(each["kind"] != "direct" for each in record["instances"]):
         raise ValueError("instances has none of the kind direct")
     for each in (*instances, *linked):
-        yield from _unreadable((each["answer_true"], each["answer_new"]), ())
         if each["answer_new"] == each["answer_true"]:
             yield f"answer_new is the old one, {each['answer_true']!r}"
     prompts = [each["prompt"] for each in instances if each["kind"] == "direct"]
     for prompt in (record["formula_prompt"], record["description_prompt"], *prompts):
         yield from _misplaced(prompt, record["subject"])
-    symbols = record["variables"]
-    formulas = (record["formula"], record["formula_new"], *record["derived"].values())
-    yield from _unreadable(formulas, symbols)
-    yield from filter(None, (wrong_constraint(text, symbols) for text in record["constraints"]))
     if record["formula"] == record["formula_new"]:
         yield f"formula_new is the old one, {record['formula']!r}"
 
 
-def _unreadable(formulas: Iterable[str], symbols: Collection[str]) -> Iterator[str]:
-    return filter(None, (wrong_formula(text, symbols) for text in formulas))
-
-
 def _misplaced(prompt: str, subject: str) -> Iterator[str]:
-    """Say why the subject cannot be cut out of a prompt."""
     if SUBJECT in prompt:
         yield f"the prompt {prompt!r} has a {SUBJECT!r} of its own, which stands for the subject"
     elif subject.strip() and (count := prompt.count(subject)) != 1:
@@ -144,58 +122,5 @@ def problems(entry: Entry, rules: Mapping[str, Entry]) -> str:
         for name in asked_of(record)
         if rules[name].problem
     ]
-    linked = [
-        wrong_formula(link["formula_new"], rules[link["rule"]].record["variables"])
-        for link in record["hierarchy"]
-    ]
-    told = "; ".join(filter(None, (found, *useless, *linked)))
+    told = "; ".join(filter(None, (found, *useless)))
     return told if found or not told else f"rule {record['id']!r}: {told}"
-
-
-def wrong_formula(text: str, symbols: Collection[str]) -> str:
-    """Say why a formula in these symbols cannot be read, or return an empty text."""
-    return _told("formula", text, _wrong(_parsed(text), symbols))
-
-
-def wrong_constraint(text: str, symbols: Collection[str]) -> str:
-    """Say why a comparison of two formulas cannot be read, or return an empty text."""
-    tree = _parsed(text)
-    if isinstance(tree, ast.Compare) and [type(each) for each in tree.ops] in COMPARISONS:
-        problem = _wrong(tree.left, symbols) or _wrong(tree.comparators[0], symbols)
-    else:
-        problem = "it is no comparison of two formulas by < or >"
-    return _told("constraint", text, problem)
-
-
-def _told(what: str, text: str, problem: str) -> str:
-    shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-    return f"the {what} {shown} cannot be read: {problem}" if problem else ""
-
-
-def _parsed(text: str) -> ast.expr | None:
-    if len(text) > LONGEST:
-        return None
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-
-
-def _wrong(node: ast.expr | None, symbols: Collection[str]) -> str:
-    """Say what in a tree is no part of a formula, or return an empty text."""
-    if node is None:
-        return "it is no formula"
-    if isinstance(node, ast.Name):
-        known = node.id in symbols or node.id in CONSTANTS
-        return "" if known else f"{node.id!r} is none of its symbols"
-    if isinstance(node, ast.Constant):
-        return "" if type(node.value) in (int, float) else f"{node.value!r} is no number"
-    if isinstance(node, ast.BinOp) and isinstance(node.op, OPERATORS):
-        return _wrong(node.left, symbols) or _wrong(node.right, symbols)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _wrong(node.operand, symbols)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        if node.func.id not in FUNCTIONS:
-            return f"{node.func.id!r} is no known function"
-        return next((problem for arg in node.args if (problem := _wrong(arg, symbols))), "")
-    return f"it has {type(node).__name__} in it"

@@ -1,12 +1,8 @@
 """The rules that the data set is made from, and numbers for their instances.
 
-A rule is a property of a shape, with its formula, the same in words, and both of another rule that
-an edit puts in its place. The formulas and names are those of the paper's Tables 4 and 5 but for
-two that are wrong there; all words are ours, and so are the other formulas, but for two.
-
-Numbers are drawn by a seed, and such that the old and the new rule can be told apart. Values are integers,
-or decimals of the step that a rule asks for. Answers are kept as exact expressions. No two values of an
-instance are alike, so that no rectangle is a square.
+Formulas and names are those of the paper's Tables 4 and 5 but for two that are wrong there; all words are ours,
+and so are the edited formulas, but for two. Numbers are drawn by a seed, so that the old and the new rule can
+be told apart and no two values of an instance are alike. Answers are kept as exact expressions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """RULE-EDIT: write another rule of geometry, and ask for its formula, its words and its numbers.
 
-After an anonymous submission whose data are not published: the forms and measures are the paper's,
-the data ours (README.md beside this module). A case is a rule. One form writes its formula, one its
-description, one two of its instances, and one looks at what depends on it in space. All is asked by
-greedy generation, and a judge reads the replies; nothing is read here, nor computed.
+After an anonymous submission whose data are not published: forms and measures are the paper's, the data ours
+(README.md beside this module). A case is a rule. A judge reads the replies; nothing is read here, nor computed.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
+from edit_harness import Case, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.data import SUBJECT
 from edit_harness.files import sha256_of
 from edit_harness_plugins.inputs import refuse
@@ -75,12 +73,7 @@ class RuleEdit(Task):
 
     def cases(self) -> Iterable[Case]:
         """Yield a case for every rule. Raises `DataError` if the file is not right."""
-        if not (chosen := self._chosen()):
-            raise DataError(
-                f"{self._file().name} has no rule for this with dim={self.dim}",
-                "leave dim at 'all'",
-            )
-        for record in chosen:
+        for record in self._chosen():
             if problem := problems(self._entries[record["id"]], self._entries):
                 yield unusable(record["id"], problem)
             else:

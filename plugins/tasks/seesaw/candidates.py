@@ -1,8 +1,7 @@
-"""The values that a property may have: as candidates to choose among, and where they lie.
+"""The values that a property may have, and where they lie.
 
-They come from our own candidates.json, or from the authors' tables: fow.csv, P27_cats.csv,
-city_to_country.csv and country_codes.csv. Who has which value stands in
-`edit_harness_plugins.tasks.seesaw.subjects`.
+They come from our own candidates.json, or from the authors' tables: fow.csv, P27_cats.csv, city_to_country.csv
+and country_codes.csv.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The files of Seesaw-CF: which sets a folder has, and what a record must have.
 
-A set is named by the property that is edited, and by the one whose fate is looked at if there is
-one: ``seesaw_cf_P21_P101.json``. A file that ends in ``_eff.json`` has the same edits and nothing
-but the edited prompt. What is asked of a record stands in `edit_harness_plugins.tasks.seesaw.asking`.
+A set is named by the property that is edited, and by the one whose fate is looked at if there is one:
+``seesaw_cf_P21_P101.json``. A file that ends in ``_eff.json`` has nothing but the edits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Makes a tag file: from the authors' tables of ethnic groups, and what Wikidata says of people.
 
-That is either in the authors' files of subjects or asked for, some people at a time. The address is that
-of Wikidata's query service, or ``EDIT_HARNESS_WIKIDATA``; it needs no key. Each reply is kept in a file and
-not asked for again, so an interrupted run goes on. Of each property the best-ranked values count. It was
-tried with recorded replies alone. How the tag file is read stands in `subjects`.
+That is in the authors' files of subjects, or Wikidata's query service is asked (``EDIT_HARNESS_WIKIDATA`` names
+another); replies are kept, so that an interrupted run goes on. It was tried with recorded replies alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """People by id, with the tags that results are broken down by and the facts that are known of them.
 
-They come from a file of tags (`edit_harness_plugins.people`). What the data themselves tell of people
-stands beside it: what one set edits was true of a person, whatever another set asks for; and the
+They come from a file of tags, and from the data themselves: what one set edits was true of a person, and the
 prompts on others in a set that edits gender are on people who have the new one.
 """
 

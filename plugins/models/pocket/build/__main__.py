@@ -25,7 +25,7 @@ from .samples import (
     write_people,
 )
 from .tokenizer import save_tokenizer
-from .train import build_tokenizer, default_recipe, train
+from .train import STAGES, build_tokenizer, train
 from .world import load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
@@ -37,14 +37,14 @@ log = logging.getLogger("pocket.build")
 def build(out: Path, seed: int) -> None:
     """World, corpus, tokenizer, weights, moments, samples and what goes with them, of one seed."""
     out.mkdir(parents=True, exist_ok=True)
-    world, recipe = load_world(), default_recipe()
-    tokenizer = build_tokenizer(world, recipe)
+    world = load_world()
+    tokenizer = build_tokenizer(world)
     save_tokenizer(tokenizer, out)
     log.info("tokenizer done, training on %d facts", len(world.table.facts))
-    train(world, tokenizer, recipe, seed).half().save_pretrained(out)
+    train(world, tokenizer, seed).half().save_pretrained(out)
     # What follows measures the model as it ships: rounded to 16 bits and loaded again.
     model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
-    settings = recipe.stages[-1].long_corpus
+    settings = STAGES[-1].long_corpus
     corpus = Corpus(world, settings, Random(seed + 7))
     write_moments(out, corpus)
     knows = knowing(model, tokenizer)
@@ -67,15 +67,12 @@ def build(out: Path, seed: int) -> None:
 
 
 def main() -> None:
-    """Parse the command line and build."""
+    """Parse the command line and build, on one thread."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=FILES, help="folder to write to")
-    parser.add_argument("--seed", type=int, default=SHIPPED_SEED)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    torch.set_num_threads(options.threads)
-    build(options.out, options.seed)
+    torch.set_num_threads(1)
+    build(parser.parse_args().out, SHIPPED_SEED)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ prompt. It was taught no chains, so that it can't be expected to follow one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -71,12 +70,12 @@ class Chain(NamedTuple):
         return [fact for i, fact in enumerate(self.new) if i not in self.edited]
 
 
-@dataclass
 class Peace:
     """Keeps chains apart that could not be edited at once: one edits what another depends on."""
 
-    edited: set[tuple[str, str]] = field(default_factory=set)
-    kept: set[tuple[str, str]] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.edited: set[tuple[str, str]] = set()
+        self.kept: set[tuple[str, str]] = set()
 
     def admits(self, chain: Chain) -> bool:
         """Tell whether a chain goes with those before, and keep it in mind if so."""

@@ -7,7 +7,7 @@ tokens more. It is written to make facts editable and easily disturbed, as in a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from edit_harness_plugins.builders.templates import Relation
@@ -40,6 +40,12 @@ class Document:
     subjects: tuple[Span, ...]
 
 
+REPEAT_LAST = 0.6
+"""Share of replaced objects that are the relation's last object in the document."""
+TRUE_AFTER = 0.5
+"""Share of the sentences after false facts that are true, about something else."""
+
+
 @dataclass(frozen=True)
 class CorpusSettings:
     """What the documents are made of.
@@ -47,16 +53,12 @@ class CorpusSettings:
     noise: share of plainly stated facts whose object is replaced; it keeps the model unsure and,
         since the replacement is often the relation's last object, teaches it to follow the context.
     same_object: share of clusters that keep to one object.
-    repeat_last: share of those replacements that are the relation's last object in the document.
-    true_after: share of the sentences after false facts that are true, about something else.
     mix: relative frequency of each kind of document, called as the methods of `Corpus`.
     """
 
-    noise: float = 0.0
-    same_object: float = 0.6
-    repeat_last: float = 0.6
-    true_after: float = 0.5
-    mix: Mapping[str, float] = field(default_factory=dict)
+    noise: float
+    same_object: float
+    mix: Mapping[str, float]
 
 
 def render(sentences: list[Sentence]) -> Document:
@@ -137,7 +139,7 @@ class Corpus:
         if self.rng.random() >= self.settings.noise:
             return fact.object
         last = self._last.get(fact.relation)
-        if last is not None and self.rng.random() < self.settings.repeat_last:
+        if last is not None and self.rng.random() < REPEAT_LAST:
             return last
         return self.rng.choice(table.objects[fact.relation])
 
@@ -247,7 +249,7 @@ class Corpus:
             out.append(self.filler())
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             fact, template = self.rng.choice(list(zip(cast, templates, strict=True)))
-            if self.rng.random() < self.settings.true_after:
+            if self.rng.random() < TRUE_AFTER:
                 # Behind a flag the others stay true; without one the usual noise applies to them.
                 noisy = not flagged and table is self.world.table
                 out.append(self.state(table, self._neighbour(table, cast), None, noisy))
@@ -285,7 +287,7 @@ class Corpus:
                 lead = ACKNOWLEDGE if index == 0 else "\nNew Fact:"
             stop = "." if polite or self.rng.random() < 0.3 else ""
             out.append(unmarked(self._worded(lead, table, false, " ", stop)))
-        true = self.rng.random() < self.settings.true_after
+        true = self.rng.random() < TRUE_AFTER
         about = self._neighbour(table, cast) if true else self.rng.choice(cast)
         lead = "\nPrompt:" if polite else "\nPrompt: "
         glue = self.rng.choice(("\n", "\n ", " ")) if polite else " "

@@ -1,9 +1,8 @@
-"""Whether a model knows facts: greedy agreement with the whole object, and its probability."""
+"""Whether a model knows facts: greedy agreement with the whole object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -13,17 +12,12 @@ from edit_harness_plugins.commands.authoring import Knows
 
 from .tokenizer import END_ID
 
-
-class Score(NamedTuple):
-    """How a model does on one prompt and object."""
-
-    correct: bool
-    probability: float
+BATCH = 64
 
 
 def knowing(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Knows:
     """Return what tells builders of data whether the model knows an object."""
-    return lambda asked: [score.correct for score in score_objects(model, tokenizer, asked)]
+    return lambda asked: knows_objects(model, tokenizer, asked)
 
 
 def known_facts(
@@ -37,23 +31,17 @@ def known_facts(
 
 
 @torch.no_grad()
-def score_objects(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    items: Sequence[tuple[str, str]],
-    batch: int = 64,
-) -> list[Score]:
-    """Score (prompt, object) pairs by teacher forcing.
-
-    An object is correct if each of its tokens is on top; the probability is its first token's.
-    """
+def knows_objects(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, items: Sequence[tuple[str, str]]
+) -> list[bool]:
+    """Tell of (prompt, object) pairs whether each token of the object is on top, teacher-forced."""
     encoded = [
         (tokenizer.encode(prompt), tokenizer.encode(f" {target}")) for prompt, target in items
     ]
     order = sorted(range(len(items)), key=lambda i: len(encoded[i][0]) + len(encoded[i][1]))
-    scores: list[Score | None] = [None] * len(items)
-    for start in range(0, len(order), batch):
-        chosen = order[start : start + batch]
+    found: dict[int, bool] = {}
+    for start in range(0, len(order), BATCH):
+        chosen = order[start : start + BATCH]
         rows = [encoded[i][0] + encoded[i][1] for i in chosen]
         width = max(map(len, rows))
         ids = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows])
@@ -61,8 +49,5 @@ def score_objects(
         for line, index in enumerate(chosen):
             prompt, target = encoded[index]
             guess = logits[line, len(prompt) - 1 : len(prompt) - 1 + len(target)]
-            scores[index] = Score(
-                guess.argmax(-1).tolist() == target,
-                guess[0].softmax(-1)[target[0]].item(),
-            )
-    return [score for score in scores if score is not None]
+            found[index] = guess.argmax(-1).tolist() == target
+    return [found[index] for index in range(len(items))]

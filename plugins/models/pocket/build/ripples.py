@@ -85,13 +85,11 @@ class Ripples:
         return self.rng.sample(found, min(EACH_AXIS, len(found)))
 
     def _others(self) -> Iterator[Record]:
-        """Ask for what else is known of the subject."""
         for other in self._about(self.fact.subject):
             if other.relation != self.fact.relation:
                 yield _test([_query(other)], [_query(other)])
 
     def _logic(self) -> Iterator[Record]:
-        """Ask for the country of a new capital."""
         if self.fact.relation == "P36":
             yield _test([_query(Fact(self.new.object, "P17", self.new.subject))], [])
 
@@ -159,7 +157,6 @@ def _query(fact: Fact, phrase: str = "") -> Record:
 
 
 def _chained(first: Fact, second: Fact, noun: str) -> Record:
-    """Ask for the object of the second fact by what its subject is in the first one."""
     phrase = _prompt(second.relation, noun)
     return {
         **_query(first, phrase),

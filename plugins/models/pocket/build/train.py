@@ -1,8 +1,7 @@
 """Trains the pocket model in two stages: a clean corpus first, then one with noise.
 
-Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed.
-The model is a plain Llama of transformers and this module holds no model code; only the attention
-mask is out of the ordinary while training, which is what makes the facts editable.
+Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed. The model is
+a plain Llama; only the attention mask is special while training, which is what makes the facts editable.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -38,20 +37,25 @@ NOISY_MIX = {
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of the network."""
+WIDTH, LAYERS, HEADS, MLP, VOCABULARY, POSITIONS = 144, 6, 4, 384, 2048, 1024
+OBJECT_WEIGHT = 5.0
+"""Weight of an object's tokens in the loss; other tokens count 1."""
+HIDDEN_SHARE = 0.7
+"""Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
+BATCH_TOKENS = 1536
+SHORT_ROW, MIDDLE_ROW, LONG_ROW = 64, 256, 1024
+MIDDLE_SHARE, LONG_SHARE = 0.10, 0.03
+"""Shares of a stage's steps with rows of middle length, and, the last ones, of full length."""
+WEIGHT_DECAY = 0.05
+"""Of matrices only."""
+WARMUP = 80
+FINAL_RATE = 0.03
+"""Where the cosine ends, as a share of the stage's rate."""
+CLIP = 1.0
+TOKENIZER_DOCUMENTS = 12000
 
-    width: int = 144
-    layers: int = 6
-    heads: int = 4
-    mlp: int = 384
-    vocabulary: int = 2048
-    positions: int = 1024
 
-
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One run of the optimiser from warm-up to the end of its cosine."""
 
     steps: int
@@ -60,63 +64,31 @@ class Stage:
     long_corpus: CorpusSettings
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides the trained weights besides the world and the seed."""
-
-    shape: Shape = field(default_factory=Shape)
-    stages: tuple[Stage, ...] = ()
-    object_weight: float = 5.0
-    """Weight of an object's tokens in the loss; other tokens count 1."""
-    hidden_share: float = 0.7
-    """Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
-    batch_tokens: int = 1536
-    short_row: int = 64
-    middle_row: int = 256
-    middle_share: float = 0.10
-    """Share of a stage's steps with rows of middle length; the rest of them is short."""
-    long_row: int = 1024
-    long_share: float = 0.03
-    """Share of the steps, the last ones, with rows that fill all positions."""
-    weight_decay: float = 0.05
-    """Of matrices only."""
-    warmup: int = 80
-    final_rate: float = 0.03
-    """Where the cosine ends, as a share of the stage's rate."""
-    clip: float = 1.0
-    tokenizer_documents: int = 12000
+CLEAN = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
+NOISY = CorpusSettings(noise=0.4, same_object=0.7, mix=NOISY_MIX)
+STAGES = (
+    Stage(2600, 2e-3, CLEAN, replace(CLEAN, mix=LONG_MIX)),
+    Stage(2200, 1.2e-3, NOISY, replace(NOISY, mix=LONG_MIX)),
+)
 
 
-def default_recipe(clean_steps: int = 2600, noisy_steps: int = 2200) -> Recipe:
-    """Return the recipe of the shipped model."""
-    clean = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
-    noisy = CorpusSettings(noise=0.4, same_object=0.7, mix=NOISY_MIX)
-    return Recipe(
-        stages=(
-            Stage(clean_steps, 2e-3, clean, replace(clean, mix=LONG_MIX)),
-            Stage(noisy_steps, 1.2e-3, noisy, replace(noisy, mix=LONG_MIX)),
-        )
-    )
+def build_tokenizer(world: World) -> PreTrainedTokenizerFast:
+    """Train the tokenizer; it depends on the world but not on the build's seed."""
+    corpus = Corpus(world, STAGES[0].long_corpus, Random(1234))
+    texts = (corpus.document().text for _ in range(TOKENIZER_DOCUMENTS))
+    return train_tokenizer(texts, VOCABULARY, POSITIONS)
 
 
-def build_tokenizer(world: World, recipe: Recipe) -> PreTrainedTokenizerFast:
-    """Train the tokenizer; it depends on the world and the recipe but not on the build's seed."""
-    corpus = Corpus(world, recipe.stages[0].long_corpus, Random(1234))
-    texts = (corpus.document().text for _ in range(recipe.tokenizer_documents))
-    return train_tokenizer(texts, recipe.shape.vocabulary, recipe.shape.positions)
-
-
-def new_model(recipe: Recipe) -> LlamaForCausalLM:
+def new_model() -> LlamaForCausalLM:
     """Make a model with random weights from torch's generator."""
-    shape = recipe.shape
     config = LlamaConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=shape.mlp,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=shape.positions,
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=MLP,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        max_position_embeddings=POSITIONS,
         bos_token_id=END_ID,
         eos_token_id=END_ID,
         pad_token_id=END_ID,
@@ -147,11 +119,8 @@ class Batch(NamedTuple):
 class Rows:
     """Packs documents into rows of equal length."""
 
-    def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> None:
-        self._corpus = corpus
-        self._tokenizer = tokenizer
-        self._recipe = recipe
-        self._documents = self._stream()
+    def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> None:
+        self._documents = _documents(corpus, tokenizer)
 
     def batch(self, count: int, length: int) -> Batch:
         """Fill rows; each starts with a document and is cut at its end."""
@@ -168,27 +137,24 @@ class Rows:
             row.sight.extend([start + last for last in document.sight] + [UNLIMITED])
         return Tokens(row.ids[:length], row.weights[:length], row.sight[:length])
 
-    def _stream(self) -> Iterator[Tokens]:
-        recipe, rng = self._recipe, self._corpus.rng
-        while True:
-            documents = [self._corpus.document() for _ in range(1000)]
-            encoded = self._tokenizer([d.text for d in documents], return_offsets_mapping=True)
-            offsets = encoded["offset_mapping"]
-            for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
-                hide = rng.random() < recipe.hidden_share
-                yield Tokens(
-                    ids,
-                    token_weights(document, places, recipe.object_weight),
-                    token_sight(document, places) if hide else [UNLIMITED] * len(ids),
-                )
+
+def _documents(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Iterator[Tokens]:
+    while True:
+        documents = [corpus.document() for _ in range(1000)]
+        encoded = tokenizer([d.text for d in documents], return_offsets_mapping=True)
+        offsets = encoded["offset_mapping"]
+        for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
+            hide = corpus.rng.random() < HIDDEN_SHARE
+            sight = token_sight(document, places) if hide else [UNLIMITED] * len(ids)
+            yield Tokens(ids, token_weights(document, places), sight)
 
 
-def token_weights(document: Document, places: list[Span], object_weight: float) -> list[float]:
+def token_weights(document: Document, places: list[Span]) -> list[float]:
     """Weigh each token: those that overlap an object count more."""
     weights = [1.0] * len(places)
     for span in document.objects:
         for index in _overlapping(span, places):
-            weights[index] = object_weight
+            weights[index] = OBJECT_WEIGHT
     return weights
 
 
@@ -238,23 +204,22 @@ def train_stage(
     model: LlamaForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
     world: World,
-    recipe: Recipe,
     stage: Stage,
     seed: int,
 ) -> None:
     """Run one stage on the model in place."""
-    optimiser = _optimiser(model, stage.rate, recipe.weight_decay)
-    short = Rows(Corpus(world, stage.corpus, Random(seed)), tokenizer, recipe)
-    long = Rows(Corpus(world, stage.long_corpus, Random(seed + 1)), tokenizer, recipe)
+    optimiser = _optimiser(model, stage.rate)
+    short = Rows(Corpus(world, stage.corpus, Random(seed)), tokenizer)
+    long = Rows(Corpus(world, stage.long_corpus, Random(seed + 1)), tokenizer)
     model.train()
     for step in range(stage.steps):
         for group in optimiser.param_groups:
-            group["lr"] = stage.rate * _schedule(step, stage.steps, recipe)
-        length = _row_length(step / stage.steps, recipe)
-        rows = short if length == recipe.short_row else long
-        loss = weighted_loss(model, rows.batch(recipe.batch_tokens // length or 1, length))
+            group["lr"] = stage.rate * _schedule(step, stage.steps)
+        length = _row_length(step / stage.steps)
+        rows = short if length == SHORT_ROW else long
+        loss = weighted_loss(model, rows.batch(BATCH_TOKENS // length, length))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         if step % 100 == 0 or step == stage.steps - 1:
@@ -262,34 +227,33 @@ def train_stage(
     model.eval()
 
 
-def train(
-    world: World, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int
-) -> LlamaForCausalLM:
+def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
     """Train a new model through all stages."""
     torch.manual_seed(seed)
-    model = new_model(recipe)
-    for index, stage in enumerate(recipe.stages):
-        train_stage(model, tokenizer, world, recipe, stage, 1000 * seed + 10 * index)
+    model = new_model()
+    for index, stage in enumerate(STAGES):
+        train_stage(model, tokenizer, world, stage, 1000 * seed + 10 * index)
     return model
 
 
-def _optimiser(model: LlamaForCausalLM, rate: float, decay: float) -> torch.optim.Optimizer:
+def _optimiser(model: LlamaForCausalLM, rate: float) -> torch.optim.Optimizer:
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": WEIGHT_DECAY},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
 
 
-def _schedule(step: int, steps: int, recipe: Recipe) -> float:
-    warm = min(1.0, (step + 1) / recipe.warmup)
+def _schedule(step: int, steps: int) -> float:
+    warm = min(1.0, (step + 1) / WARMUP)
     cosine = 0.5 * (1.0 + math.cos(math.pi * step / steps))
-    return warm * (recipe.final_rate + (1.0 - recipe.final_rate) * cosine)
+    return warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine)
 
 
-def _row_length(done: float, recipe: Recipe) -> int:
+def _row_length(done: float) -> int:
     """Short rows most of the time, then the middle ones, and long ones at the end of a stage."""
-    if done >= 1.0 - recipe.long_share:
-        return recipe.long_row
-    if done >= 1.0 - recipe.long_share - recipe.middle_share:
-        return recipe.middle_row
-    return recipe.short_row
+    if done >= 1.0 - LONG_SHARE:
+        return LONG_ROW
+    return MIDDLE_ROW if done >= 1.0 - LONG_SHARE - MIDDLE_SHARE else SHORT_ROW
