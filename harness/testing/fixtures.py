@@ -14,7 +14,6 @@ import torch
 from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
 from ..interfaces import Editor
-from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
@@ -148,18 +147,6 @@ def assert_close(one: Answer, two: Answer, rtol: float, atol: float, how: str = 
         )
 
     np.testing.assert_allclose(values(one), values(two), rtol, atol, err_msg=how)
-
-
-@torch.no_grad()
-def after(
-    model: Model, edit: Edit, texts: Sequence[tuple[int, ...]], *, left: bool
-) -> torch.Tensor:
-    """Return the log-probabilities of what follows the first of some texts, all in one batch."""
-    batch = padded(texts, left=left, device=model.device)
-    lengths = [len(text) for text in texts]
-    edits = [edit.without_weights()] * len(texts)
-    with model.applied(edit), model.edited_rows(batch, edits, lengths):
-        return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)
 
 
 def bits(tensor: torch.Tensor) -> bytes:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -20,8 +17,6 @@ from .suite import Suite, python
 
 UNDER_TEST = "under-test"
 """What stands for the distribution of the plugin."""
-NEEDED = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
-"""What a process needs of the environment to find its way."""
 REGISTERING = f"""
 import importlib, json, sys
 from edit_harness.registry import guard
@@ -31,10 +26,9 @@ Plugins.commands_alone().add(importlib.import_module(sys.argv[1]), {UNDER_TEST!r
 changed = guard.changes(before, guard.read())
 heavy = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
 heavy = [name for name in heavy if name in sys.modules]
-with open(sys.argv[2], "w") as file:
-    json.dump({{"changed": changed, "heavy": heavy}}, file)
+print("\\n" + json.dumps({{"changed": changed, "heavy": heavy}}))
 """
-"""What a process of its own does with a plugin; what it prints is the plugin's."""
+"""What a process of its own does with a plugin; what it prints before the last line is the plugin's."""
 
 
 class PluginTests(Suite):
@@ -116,11 +110,9 @@ def registered(module: str) -> dict[str, Any]:
 
     Raises `RuntimeError` if it fails.
     """
-    env = {k: v for k, v in os.environ.items() if k in NEEDED or k.startswith("EDIT_HARNESS_")}
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        done = python("-c", REGISTERING, module, str(file), env=env, folder=folder)
-        said = (done.stdout + done.stderr).decode(errors="replace").strip()
-        if done.returncode or not file.exists():
-            raise RuntimeError(f"{module} cannot be registered in a fresh process: {said}")
-        return {"said": said, **json.loads(file.read_text(encoding="utf-8"))}
+    done = python("-c", REGISTERING, module)
+    out, err = (part.decode(errors="replace").strip() for part in (done.stdout, done.stderr))
+    if done.returncode or not out:
+        raise RuntimeError(f"{module} cannot be registered in a fresh process: {out}{err}")
+    printed, _, found = out.rpartition("\n")
+    return {"said": (printed + err).strip(), **json.loads(found)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,12 +23,9 @@ class Suite:
         guard.put_back(before)
 
 
-def python(
-    *args: str, given: bytes = b"", env: Mapping[str, str] | None = None, folder: str | None = None
-) -> subprocess.CompletedProcess[bytes]:
+def python(*args: str, given: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
     """Run Python in a process of its own, which finds the modules that this one finds."""
-    path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
+    env = {**os.environ, **env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
-        [sys.executable, *args], input=given, capture_output=True, check=False, cwd=folder,
-        env={**(os.environ if env is None else env), "PYTHONPATH": path},
-    )  # fmt: skip
+        [sys.executable, *args], input=given, capture_output=True, check=False, env=env
+    )
