@@ -212,9 +212,9 @@ def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
 
 
 @contextmanager
-def left_alone() -> Iterator[None]:
-    """Fail if the block changed something about the process."""
-    before = read()
+def left_alone(state: Callable[[], Mapping[str, Any]] = read, how: str = "") -> Iterator[None]:
+    """Fail if the block changed something about the process, or whatever ``state`` returns."""
+    before = state()
     yield
-    changed = changes(before, read())
-    assert not changed, f"changed and not put back: {'; '.join(changed)}"
+    changed = changes(before, state())
+    assert not changed, f"changed and not put back: {'; '.join(changed)}{how}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -23,9 +23,11 @@ class Suite:
         guard.put_back(before)
 
 
-def python(*args: str, given: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+def python(
+    *args: str, given: bytes = b"", env: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[bytes]:
     """Run Python in a process of its own, which finds the modules that this one finds."""
-    env = {**os.environ, **env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
         [sys.executable, *args], input=given, capture_output=True, check=False, env=env
     )

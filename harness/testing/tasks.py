@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -95,7 +96,7 @@ class TaskTests(Suite):
         except TypeError as error:
             pytest.skip(f"another process cannot be given its fields: {error}")
         ours = lines(kind, fields, self.sample)
-        done = python("-c", ELSEWHERE, given=given, PYTHONHASHSEED="4321")
+        done = python("-c", ELSEWHERE, given=given, env={**os.environ, "PYTHONHASHSEED": "4321"})
         if done.returncode == UNKNOWN:
             pytest.skip("another process does not find the task's class")
         assert done.returncode == 0, done.stderr.decode(errors="replace")
