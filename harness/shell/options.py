@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
-from ..registry import selection
+from ..registry import packages
 from ..registry.registry import Plugins, suggestion
 
 T = TypeVar("T")
@@ -209,7 +209,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         block_plugins: Sequence[str],
         **given: Any,
     ) -> Any:
-        with selection.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
+        with packages.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
             loaded = (Plugins.installed(),) if load else ()
             return command(*loaded, *args, **given)
 
