@@ -74,7 +74,9 @@ def blamed(
     """
     try:
         yield
-    except (*PASSING, *passing):
+    except PASSING:
+        raise
+    except passing:
         raise
     except BaseException as error:
         raise PluginError(f"{what}: {said(error, of)}", remedy) from error

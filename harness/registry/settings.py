@@ -103,7 +103,7 @@ def convert(text: str, kind: Any) -> Any:
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is Literal and text not in arguments:
         raise ValueError(f"one of {', '.join(arguments)}")
-    several = tuple in map(typing.get_origin, (kind, *arguments))
+    several = any(typing.get_origin(each) is tuple for each in (kind, *arguments))
     return _valid([piece.strip() for piece in text.split(",") if piece] if several else text, kind)
 
 
@@ -121,7 +121,8 @@ def check(plugin: object, what: str) -> None:
     hints = typing.get_type_hints(type(plugin), include_extras=True)
     for name in (field.name for field in _fields(plugin)):
         value = getattr(plugin, name)
-        bounded = Annotated in map(typing.get_origin, (hints[name], *typing.get_args(hints[name])))
+        kinds = (hints[name], *typing.get_args(hints[name]))
+        bounded = any(typing.get_origin(each) is Annotated for each in kinds)
         if bounded and value is not None:
             try:
                 _valid(value, hints[name])

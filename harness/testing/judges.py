@@ -26,15 +26,14 @@ from .suite import Suite
 class JudgeTests(Suite):
     """What every judge must do.
 
-    Verdicts are in range, tell replies apart, depend on their own reply alone, not on the order, are
-    deterministic and strict JSON; a key of another kind is refused. What fails is
-    never scored: with every connection refused a verdict is as before, or pending, or unparsed. Nothing
-    global changes.
+    Verdicts are in range, depend on their own reply alone, are deterministic and strict JSON; a key of another kind
+    is refused. What fails is never scored: with every connection refused a verdict is as before, or pending, or
+    unparsed. Nothing global changes.
     """
 
     judge: Judge
     replies: Sequence[Reply]
-    """Replies that it can judge, to which it gives different scores."""
+    """Replies that it can judge: right ones and wrong ones."""
 
     def test_verdicts_are_sound(self) -> None:
         """There is one for each reply, in strict JSON, with a score in [0, 1] unless it is pending."""
@@ -47,14 +46,6 @@ class JudgeTests(Suite):
             stored = Verdict(**json.loads(json.dumps(asdict(verdict), allow_nan=False)))
             assert stored == verdict, f"{stored} is what strict JSON makes of {verdict}"
         assert self.judge.judge([]) == [], "no replies have no verdicts"
-
-    def test_tells_replies_apart(self) -> None:
-        """Not everything is right, and not everything is wrong."""
-        verdicts = self.judge.judge(self.replies)
-        scores = {verdict.score for verdict in verdicts if verdict.status == "decided"}
-        assert len(scores) > 1, (
-            f"all replies have the scores {scores}: give it right and wrong ones"
-        )
 
     def test_verdicts_do_not_depend_on_the_other_replies(self) -> None:
         """A verdict is filled in later for single replies, in any order."""
@@ -86,9 +77,7 @@ class JudgeTests(Suite):
             try:
                 found = judge.judge(self.replies)
             except HarnessError as error:
-                pytest.fail(
-                    f"an error for users ends the run, where others leave it pending: {error}"
-                )
+                pytest.fail(f"an error for users ends the run, others leave it pending: {error}")
             except Exception:
                 return  # all verdicts of the call are pending then
         for one, two in zip(before, found, strict=True):

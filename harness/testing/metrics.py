@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -133,7 +133,7 @@ class MetricTests(Suite):
         order = np.random.default_rng(0).permutation(len(cases))
         whole = self.metric.summarize(columns)
         assert whole, "the summary is empty"
-        changed = {
+        changed: dict[str, dict[str, Any]] = {
             "the order of the cases": {k: v[order] for k, v in columns.items()},
             "a missing value: use np.nanmean": {k: [*v, np.nan] for k, v in columns.items()},
         }
