@@ -115,7 +115,7 @@ def _check_place(path: Path, head: re.Match[bytes], end: End) -> None:
             f"{path} was made by another version (log format {version}, not {VERSION})",
             "read it with that version, or run it anew: --new",
         )
-    if (mark, seq) != (end.mark, end.rows):
+    if mark != end.mark or seq != end.rows:
         other = (
             f"it is of another run, {mark}"
             if mark != end.mark
