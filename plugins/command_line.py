@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edit_harness.errors import UsageError
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.shell.options import ARGS, HELP, listed
 
@@ -106,7 +106,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         block_plugins: Sequence[str],
         **given: Any,
     ) -> Any:
-        with selection.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
+        with packages.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
             loaded = (Plugins.installed(),) if load else ()
             return command(*loaded, *args, **given)
 

@@ -266,7 +266,7 @@ def test_unknown_names(tell):
 
 
 def test_values_that_make_no_sense(tell):
-    failed(tell("-e", "rome", "--editor-args", "lr=nan"), 2, "lr='nan' is not a finite number")
+    failed(tell("-e", "rome", "--editor-args", "lr=nan"), 2, "lr=nan is not float > 0")
     failed(tell("-e", "rome", "--editor-args", "steps=0"), 2, "steps=0 is not int >= 1")
     failed(tell("--seed", "-1"), 2, "'-1' is no whole number from 0 on")
     failed(tell("--seed", "9" * 26), 2, "no whole number")

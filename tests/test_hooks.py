@@ -9,7 +9,7 @@ import edit_harness as eh
 from edit_harness import hookimpl
 from edit_harness.cli import main
 from edit_harness.errors import PluginError, RunFolderError
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 
 HELLO = """
@@ -40,7 +40,7 @@ def tell(tmp_path, monkeypatch):
     """Call the command line with a file that brings commands."""
     path = tmp_path / "greeting.py"
     path.write_text(HELLO)
-    monkeypatch.setenv(selection.FILES, str(path))
+    monkeypatch.setenv(packages.FILES, str(path))
 
     def tell(*args):
         return CliRunner().invoke(main, args, env={**os.environ, "COLUMNS": "80"})
@@ -89,7 +89,7 @@ def test_a_command_takes_no_name_of_ours(tell):
 def test_two_packages_with_one_command_are_told_apart(tell, tmp_path, monkeypatch):
     (tmp_path / "other.py").write_text(HELLO.replace("hello {name}", "bye {name}"))
     both = os.pathsep.join(str(tmp_path / name) for name in ("greeting.py", "other.py"))
-    monkeypatch.setenv(selection.FILES, both)
+    monkeypatch.setenv(packages.FILES, both)
     result = tell("hello")
     assert result.exit_code == 3
     assert "say which: greeting.py/hello or other.py/hello" in " ".join(result.stderr.split())
@@ -101,7 +101,7 @@ def test_two_packages_with_one_command_are_told_apart(tell, tmp_path, monkeypatc
 def test_a_broken_file_is_told_where_its_command_is_missed(tell, tmp_path, monkeypatch):
     (tmp_path / "greeting.py").write_text("no Python")
     assert "greeting.py could not be loaded: SyntaxError" in " ".join(tell("hello").stderr.split())
-    monkeypatch.setenv(selection.FILES, str(tmp_path / "none.py"))
+    monkeypatch.setenv(packages.FILES, str(tmp_path / "none.py"))
     result = tell("--help")
     assert result.exit_code == 0
     assert "there is no such Python file" in " ".join(result.stderr.split())
@@ -137,7 +137,7 @@ def test_what_is_no_command_is_refused(tell):
 
 @pytest.mark.parametrize("only", ["", "somebody-else"])
 def test_the_bundled_commands_are_there_whatever_is_left_out(monkeypatch, only):
-    monkeypatch.setenv(selection.ONLY, only)
+    monkeypatch.setenv(packages.ONLY, only)
     listed = CliRunner().invoke(main, ["--help"]).stdout
     assert "\n  run " in listed
     assert "\n  leaderboard " in listed

@@ -11,7 +11,7 @@ import pytest
 from builders import ROOT, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog import plugins as inventory
@@ -43,7 +43,7 @@ build-backend = "setuptools.build_meta"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder to put plugins into; what is imported from it is forgotten."""
-    for name in (selection.ONLY, selection.BLOCK, selection.FILES):
+    for name in (packages.ONLY, packages.BLOCK, packages.FILES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     known = set(sys.modules)
@@ -74,7 +74,7 @@ def editors(distribution_name):
 
 def test_a_file_that_is_named_is_a_plugin(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     found = Plugins.installed()
     assert found.find("editor", "mine.py/nothing").origin == "mine.py"
     assert (
@@ -89,7 +89,7 @@ def test_two_files_may_have_one_name(here, monkeypatch):
     for file, name in zip(files, ("one", "two"), strict=True):
         file.parent.mkdir()
         file.write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(packages.FILES, os.pathsep.join(map(str, files)))
     assert editors("mine.py") == ["one", "two"]
 
 
@@ -97,7 +97,7 @@ def test_two_files_may_have_one_name(here, monkeypatch):
 def test_files_of_names_alike_both_run(here, monkeypatch, pair):
     for file, name in zip(pair, ("one", "two"), strict=True):
         (here / file).write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(selection.FILES, os.pathsep.join(str(here / file) for file in pair))
+    monkeypatch.setenv(packages.FILES, os.pathsep.join(str(here / file) for file in pair))
     found = Plugins.installed()
     assert {c.name for c in found.of_kind("editor") if c.distribution in pair} == {"one", "two"}
     assert not found.failures
@@ -107,7 +107,7 @@ def test_a_file_that_is_named_twice_counts_once(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
     (here / "link.py").symlink_to(here / "mine.py")
     files = [here / "mine.py", here / "link.py", here / "." / "mine.py"]
-    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(packages.FILES, os.pathsep.join(map(str, files)))
     found = Plugins.installed()
     assert [p.source for p in found.packages if p.named] == [str(here / "mine.py")]
     assert not found.failures
@@ -123,7 +123,7 @@ def test_a_file_counts_with_what_it_imports_from_beside_it(here, monkeypatch):
     (here / "unused.py").write_text("RATE = 1\n")
     mine = "import constants\nimport numpy\n" + EDITOR
     (here / "mine.py").write_text(mine.replace("...", "return constants.RATE"))
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
 
     def now():
         importlib.invalidate_caches()
@@ -144,7 +144,7 @@ def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
     for file, text in zip(files, (EDITOR, "1 / 0"), strict=True):
         file.parent.mkdir()
         file.write_text(text)
-    monkeypatch.setenv(selection.FILES, os.pathsep.join(map(str, files)))
+    monkeypatch.setenv(packages.FILES, os.pathsep.join(map(str, files)))
     found = Plugins.installed()
     (failure,) = found.failures
     assert failure.package.source == str(files[1])
@@ -156,7 +156,7 @@ def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
 def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
     (here / "notes.txt").write_text("")
     (here / "folder.py").mkdir()
-    monkeypatch.setenv(selection.FILES, str(here / name))
+    monkeypatch.setenv(packages.FILES, str(here / name))
     with pytest.raises(UsageError) as caught:
         Plugins.installed()
     assert caught.value.cause == f"{here / name} is no plugin: there is no such Python file"
@@ -165,7 +165,7 @@ def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
 
 def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(here, monkeypatch):
     (here / "mine.py").write_text("1 / 0")
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert str(failure).startswith("mine.py could not be loaded: ZeroDivisionError")
     assert failure.reason == "ZeroDivisionError: division by zero"
@@ -175,14 +175,14 @@ def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(here, monkey
 
 def test_a_module_that_registers_nothing_is_broken(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR.replace("@hookimpl", ""))
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert failure.reason.endswith("it registers nothing; hooks are functions marked @hookimpl")
 
 
 def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(here, monkeypatch):
     (here / "mine.py").write_text(f"{EDITOR}\nedit_harness_api = 1\n")
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert failure.reason.endswith("; docs/plugins.md, What has moved, says what is where")
 
@@ -190,10 +190,10 @@ def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(here,
 @pytest.mark.parametrize(
     ("variable", "names", "reason"),
     [
-        (selection.BLOCK, "Quiz_Good", "EDIT_HARNESS_BLOCK names it"),
-        (selection.BLOCK, "other, quiz-good", "EDIT_HARNESS_BLOCK names it"),
-        (selection.ONLY, "edit-harness", "EDIT_HARNESS_PLUGINS does not name it"),
-        (selection.ONLY, "", "EDIT_HARNESS_PLUGINS does not name it"),
+        (packages.BLOCK, "Quiz_Good", "EDIT_HARNESS_BLOCK names it"),
+        (packages.BLOCK, "other, quiz-good", "EDIT_HARNESS_BLOCK names it"),
+        (packages.ONLY, "edit-harness", "EDIT_HARNESS_PLUGINS does not name it"),
+        (packages.ONLY, "", "EDIT_HARNESS_PLUGINS does not name it"),
     ],
 )
 def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variable, names, reason):
@@ -209,14 +209,14 @@ def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variabl
 
 def test_lists_are_of_what_is_installed_not_of_what_is_named(here, monkeypatch):
     (here / "mine.py").write_text(EDITOR)
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
-    monkeypatch.setenv(selection.ONLY, "edit-harness")
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.ONLY, "edit-harness")
     assert editors("mine.py") == ["nothing"]
     assert editors("edit-harness")
 
 
 def of(name):
-    (package,) = (p for p in selection.found() if p.name == name)
+    (package,) = (p for p in packages.found() if p.name == name)
     return package
 
 
@@ -335,7 +335,7 @@ def test_a_file_imports_what_lies_beside_it(here, monkeypatch):
     (here / "json.py").write_text("1 / 0")
     mine = "import helper9\nimport json\n" + EDITOR
     (here / "mine.py").write_text(mine.replace("...", "return helper9.RATE"))
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     found = Plugins.installed()
     assert not found.failures
     assert found.find("editor", "nothing").load().edit(None, None, None) == 7
@@ -347,7 +347,7 @@ def test_a_file_is_in_no_package(here, monkeypatch, wanted):
     """A stranger's review of issue 18: the import is the plugin's own error, or its own to mend."""
     (here / "helper9.py").write_text("RATE = 7\n")
     (here / "mine.py").write_text(f"{wanted}\n{EDITOR}")
-    monkeypatch.setenv(selection.FILES, str(here / "mine.py"))
+    monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
     assert "attempted relative import with no known parent package" in failure.reason
     mended = f"try:\n    {wanted}\nexcept ImportError:\n    import helper9\n{EDITOR}"

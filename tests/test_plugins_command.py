@@ -11,7 +11,7 @@ from builders import distribution
 
 from edit_harness.cli import main
 from edit_harness.errors import Terminated
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog import plugins as catalog
 
@@ -38,7 +38,7 @@ BAD = {
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    for variable in (selection.ONLY, selection.BLOCK, selection.FILES):
+    for variable in (packages.ONLY, packages.BLOCK, packages.FILES):
         monkeypatch.delenv(variable, raising=False)
     site = tmp_path / "site"
     site.mkdir()
@@ -193,7 +193,7 @@ def test_a_check_imports_nothing_here_and_says_where_each_is_from(site, capsys):
 
 
 def trouble(name):
-    (number,) = (i for i, each in enumerate(selection.found()) if each.name == name)
+    (number,) = (i for i, each in enumerate(packages.found()) if each.name == name)
     return catalog.trouble(number)
 
 
@@ -238,8 +238,8 @@ def test_no_other_package_is_loaded_there(site, tmp_path, monkeypatch):
     (tmp_path / "killer.py").write_text(KILLER)
     (tmp_path / "mine.py").write_text(GOOD)
     files = f"{tmp_path / 'killer.py'}:{tmp_path / 'mine.py'}"
-    monkeypatch.setenv(selection.FILES, files)
-    monkeypatch.setenv(selection.BLOCK, "quiz-good")
+    monkeypatch.setenv(packages.FILES, files)
+    monkeypatch.setenv(packages.BLOCK, "quiz-good")
     assert trouble("quiz-good") == trouble("mine.py") == ""
     assert trouble("quiz-fatal") == trouble("killer.py") == KILLED
 

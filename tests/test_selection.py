@@ -5,7 +5,7 @@ import os
 import pytest
 
 from edit_harness.cli import main
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 
 EDITOR = """
 from edit_harness import Editor, hookimpl
@@ -21,7 +21,7 @@ def edit_harness_register_editors(register):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    for name in (selection.ONLY, selection.BLOCK, selection.FILES):
+    for name in (packages.ONLY, packages.BLOCK, packages.FILES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     monkeypatch.chdir(tmp_path)
@@ -49,18 +49,18 @@ def test_a_flag_names_a_plugin_that_is_not_installed(mine, tell):
 
 
 def test_flags_hold_for_child_processes_wherever_they_run(mine):
-    with selection.chosen(plugin=["mine.py"], block=["a", "b"]):
-        assert os.environ[selection.FILES] == str(mine)
-        assert os.environ[selection.BLOCK] == "a,b"
-        assert selection.ONLY not in os.environ
+    with packages.chosen(plugin=["mine.py"], block=["a", "b"]):
+        assert os.environ[packages.FILES] == str(mine)
+        assert os.environ[packages.BLOCK] == "a,b"
+        assert packages.ONLY not in os.environ
 
 
 def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
-    monkeypatch.setenv(selection.ONLY, "edit-harness")
+    monkeypatch.setenv(packages.ONLY, "edit-harness")
     before = dict(os.environ)
     with (
         pytest.raises(KeyboardInterrupt),
-        selection.chosen(plugin=["mine.py"], only=["x"], block=["y"]),
+        packages.chosen(plugin=["mine.py"], only=["x"], block=["y"]),
     ):
         raise KeyboardInterrupt
     assert dict(os.environ) == before

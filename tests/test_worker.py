@@ -9,7 +9,7 @@ from local_workers import Some
 from saboteurs import Honest
 
 from edit_harness.errors import DataError, LeakError, PluginError, UsageError
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import loop, plan
 from edit_harness.run.loop import FailurePolicy
@@ -116,7 +116,7 @@ def test_what_a_worker_cannot_do_is_told_with_its_host(
 
 def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):
     missing = str(tmp_path / "mine.py")
-    monkeypatch.setenv(selection.FILES, missing)
+    monkeypatch.setenv(packages.FILES, missing)
     error = Worker(0, ordered()).start().error
     assert missing in error.cause
     assert error.cause.endswith(f"(worker on {HOST})")

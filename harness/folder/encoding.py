@@ -33,10 +33,7 @@ QUERIES: dict[str, Any] = {
 
 
 def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
-    """Return an answer as JSON-ready data; None for what is never stored.
-
-    A divergence is a list of its numbers: a case may have twenty, before and after.
-    """
+    """Return an answer as JSON-ready data, a divergence as a list; None for what is never stored."""
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
     if isinstance(answer, Text):
@@ -62,17 +59,15 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
     if not isinstance(data, Mapping):
         return Divergence(*data)
     if "marks" in data:
-        marks = {name: _decode_marks(each) for name, each in data["marks"].items()}
+        marks = {
+            name: Marks(tuple(its["values"]), tuple(its["weights"]), its["how"], its["better"])
+            for name, its in data["marks"].items()
+        }
         return Graded(data["documents"], marks, data.get("left_out", {}))
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
     verdict = data.get("verdict")
     return Text(data["text"], Verdict(**verdict) if verdict else None)
-
-
-def _decode_marks(data: Mapping[str, Any]) -> Marks:
-    values, weights = (tuple(data[name]) for name in ("values", "weights"))
-    return Marks(values, weights, data["how"], data["better"])
 
 
 def encode_case(case: Case) -> dict[str, Any]:
@@ -109,9 +104,8 @@ that is another one, in nats."""
 def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
     """Tell whether an edit changed no answer: what `Record.noop` says.
 
-    Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate
-    without a rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to
-    `FAR`. Verdicts and distributions, which are not stored, are not looked at.
+    Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate without a
+    rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to `FAR`.
     """
     return all(map(_same, before, after))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from .. import files
@@ -38,27 +39,20 @@ def folder_name(
 
 def check_writable(parent: Path) -> None:
     """Raise `ResourceError` if no run folder can be made there."""
-    probe = parent / f".probe.{os.getpid()}"
-    try:
+    with _written(parent):
         parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise _unwritable(parent, error) from None
+        TemporaryFile(dir=parent).close()
 
 
 def check_regular(folder: Path) -> None:
     """Raise `RunFolderError` for a link, a pipe or a device in a folder, or one level below it.
 
-    A folder that somebody sent may hold a link to a file of ours, which a command would then write
-    into. The folder itself may be reached by a link: whoever names it knows where it leads.
+    A folder that somebody sent may hold a link to a file of ours, which a command would then write into.
     """
     for path in (*folder.glob("*"), *folder.glob("*/*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise RunFolderError(
-                f"{path} is a link or no file at all, which no run folder has",
-                "if the folder is yours, put the file itself there",
-            )
+            cause = f"{path} is a link or no file at all, which no run folder has"
+            raise RunFolderError(cause, "if the folder is yours, put the file itself there")
 
 
 class RunFolder:
@@ -74,16 +68,11 @@ class RunFolder:
 
     @classmethod
     def at(cls, name: str) -> RunFolder:
-        """Return a run folder that is there.
-
-        Raises `UsageError` if it is none, and `RunFolderError` if it leads out of itself.
-        """
+        """Return a run folder that is there. Raises `UsageError` if it is none, and what `check_regular` does."""
         path = Path(name).expanduser()
         if not (path / "manifest.json").is_file():
-            raise UsageError(
-                f"{name} is no run folder: it has no manifest.json",
-                "edit-harness ls runs lists them; -o DIR says where they are",
-            )
+            cause = f"{name} is no run folder: it has no manifest.json"
+            raise UsageError(cause, "edit-harness ls runs lists them; -o DIR says where they are")
         check_regular(path)
         return cls(path)
 
@@ -91,10 +80,9 @@ class RunFolder:
     def open(
         cls, parent: Path, name: str, identity: Identity, *, new: bool, model: str = ""
     ) -> RunFolder:
-        """Make the folder of a run, or find it again; nothing else is written before it is held.
+        """Make the folder of a run, or find it again; ``new`` makes a sibling if there is one already.
 
-        ``new`` makes a sibling if there is one already. Raises `RunFolderError` if there is a folder of
-        the same run but for what lies at ``model``.
+        Raises `RunFolderError` if there is a folder of the same run but for what lies at ``model``.
         """
         mark = fingerprint(identity)
         path = parent / f"{name}-{mark[:8]}"
@@ -103,11 +91,9 @@ class RunFolder:
             path = next(each for each in chain([path], siblings) if not each.exists())
         elif model and not (path / "manifest.json").exists():
             _check_weights(path, identity, model)
-        try:
+        with _written(path):
             path.mkdir(parents=True, exist_ok=True)
             files.sync_folder(path.parent)
-        except OSError as error:
-            raise _unwritable(path, error) from None
         return cls(path, mark)
 
     @property
@@ -117,11 +103,7 @@ class RunFolder:
         return (manifest.fingerprint if manifest else self._mark)[: log.MARK]
 
     def manifest(self) -> Manifest | None:
-        """Return the manifest; None if there is none yet.
-
-        Raises `RunFolderError` if it is of another form or was changed, or its fingerprint is not of
-        what it names.
-        """
+        """Return the manifest; None if there is none yet. Raises `RunFolderError` if it is damaged."""
         path = self.path / "manifest.json"
         if not (data := self._document(path.name, AGAIN)):
             return None
@@ -140,10 +122,7 @@ class RunFolder:
         return manifest
 
     def results(self) -> dict[str, Any]:
-        """Return the results; empty if there are none yet.
-
-        Raises `RunFolderError` if they were changed, or are of other rows than there are now.
-        """
+        """Return the results; empty if there are none yet. Raises `RunFolderError` if they are of other rows."""
         remedy = f"edit-harness score {self.path} makes it again"
         results = self._document("results.json", remedy)
         if results and results.get("samples") != self._rows():
@@ -165,8 +144,7 @@ class RunFolder:
     def _cases_damage(self, manifest: Manifest | None) -> str:
         if not self._cases.exists():
             return "was missing"
-        known = manifest.cases_sha256 if manifest else ""
-        same = known == files.sha256_of(self._cases)
+        same = manifest is not None and manifest.cases_sha256 == files.sha256_of(self._cases)
         return "" if same else "was changed after it was written"
 
     def records(self, *, whole: bool = False) -> RunTable:
@@ -176,17 +154,14 @@ class RunFolder:
         `RunFolderError` for damage, for two rows of one try that differ, and, if they are to be
         ``whole``, for rows that are gone since the results were written.
         """
-        there = 0
+        there, end = 0, log.End()
         with suppress(RunFolderError, TypeError, KeyError):
             there = int(self._document("results.json", AGAIN)["samples"]["bytes"]) if whole else 0
-        end = log.End()
         table = RunTable.read(self.samples, log.scan(self.samples, self.mark, end))
         if end.size < there:
-            raise RunFolderError(
-                f"rows that results.json counts are gone from {self.samples}: the last "
-                f"{counted(there - end.size, 'byte')} of {there:,}",
-                "the command that made the run makes them again",
-            )
+            gone = f"the last {counted(there - end.size, 'byte')} of {there:,}"
+            cause = f"rows that results.json counts are gone from {self.samples}: {gone}"
+            raise RunFolderError(cause, "the command that made the run makes them again")
         return table
 
     def visits(self, *, whole: bool = False) -> dict[Visit, str]:
@@ -197,9 +172,8 @@ class RunFolder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""
-        digest = self._cases_digest or manifest.cases_sha256
-        if not digest and (known := self.manifest()):
-            digest = known.cases_sha256
+        known = None if self._cases_digest or manifest.cases_sha256 else self.manifest()
+        digest = self._cases_digest or (known or manifest).cases_sha256
         own = {"fingerprint": fingerprint(manifest.identity), "cases_sha256": digest}
         self._put("manifest.json", files.sealed(as_json(manifest) | own))
 
@@ -208,20 +182,16 @@ class RunFolder:
         self._put("results.json", files.sealed({**results, "samples": self._rows()}))
 
     def write_cases(self, cases: Iterable[Case]) -> None:
-        """Put the cases into place, so that the numbers can be had without their task.
-
-        The manifest is to be written next: it has their digest.
-        """
+        """Put the cases into place; the manifest is to be written next, which has their digest."""
         data = "".join(dumps(encode_case(case)) + "\n" for case in cases).encode()
         self._put(self._cases.name, data)
         self._cases_digest = hashlib.sha256(data).hexdigest()
 
     @contextmanager
     def writing(self, instead: str = "wait for it, or use --new") -> Iterator[Writer]:
-        """Claim the folder, and yield what writes a record into it.
+        """Claim the folder, cut off an unfinished row, and yield what writes a record.
 
-        A row that was cut off by an interruption is removed. ``instead`` is what to do if another
-        process writes into it.
+        ``instead`` is what to do if another process writes into it.
         """
         with files.locked(self.path, instead):
             samples = Log(self.samples, self.mark)
@@ -256,8 +226,7 @@ class RunFolder:
         """Return what identifies the rows: their digest and how many bytes they are."""
         if not self.samples.exists():
             return {"sha256": hashlib.sha256().hexdigest(), "bytes": 0}
-        size = self.samples.stat().st_size
-        return {"sha256": files.sha256_of(self.samples), "bytes": size}
+        return {"sha256": files.sha256_of(self.samples), "bytes": self.samples.stat().st_size}
 
     def _document(self, name: str, remedy: str) -> dict[str, Any]:
         path = self.path / name
@@ -271,31 +240,28 @@ class RunFolder:
             raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
 
     def _put(self, name: str, data: bytes) -> None:
-        try:
+        with _written(self.path / name):
             files.put(self.path / name, data)
-        except OSError as error:
-            raise _unwritable(self.path / name, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> ResourceError:
-    """Return the error for a place that the system does not let be written."""
-    return ResourceError(
-        f"the run folder {path} cannot be written: {error.strerror}",
-        "make room, or name another place: --output-path DIR",
-    )
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say which place the system does not let be written."""
+    try:
+        yield
+    except OSError as error:
+        cause = f"the run folder {path} cannot be written: {error.strerror}"
+        raise ResourceError(cause, "make room, or name another place: --output-path DIR") from None
 
 
 def _check_weights(path: Path, identity: Identity, model: str) -> None:
     """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before."""
     for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
-        changed: list[str] = []
-        with suppress(RunFolderError):  # its damage is no matter of this run
+        try:
             there = RunFolder(other.parent).planned()
-            if there.model.path == model:
-                changed = model_changes(there.identity, identity)
-        if changed:
-            raise RunFolderError(
-                f"{other.parent} is this run of {model} as it was before: "
-                f"{' and '.join(changed)} changed since",
-                "run the model as it is now in a folder of its own: --new",
-            )
+        except RunFolderError:  # its damage is no matter of this run
+            continue
+        if there.model.path == model and (what := model_changes(there.identity, identity)):
+            was = f"{other.parent} is this run of {model} as it was before"
+            remedy = "run the model as it is now in a folder of its own: --new"
+            raise RunFolderError(f"{was}: {' and '.join(what)} changed since", remedy)

@@ -115,10 +115,13 @@ def _check_place(path: Path, head: re.Match[bytes], end: End) -> None:
             f"{path} was made by another version (log format {version}, not {VERSION})",
             "read it with that version, or run it anew: --new",
         )
-    if mark != end.mark:
-        raise damaged(path, end.rows, end.size, f"it is of another run, {mark}")
-    if seq != end.rows:
-        raise damaged(path, end.rows, end.size, f"row {seq} stands in its place")
+    if mark != end.mark or seq != end.rows:
+        other = (
+            f"it is of another run, {mark}"
+            if mark != end.mark
+            else f"row {seq} stands in its place"
+        )
+        raise damaged(path, end.rows, end.size, other)
 
 
 def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
@@ -132,9 +135,8 @@ def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
 class Log:
     """A file that rows are appended to, by one process that holds its folder.
 
-    An unfinished row at its end is put aside and cut off first, which ``notes`` tells. Raises
-    `RunFolderError` if the file is damaged, `ResourceError` if it cannot be written: from then on
-    nothing more is.
+    An unfinished row at its end is put aside and cut off first, which ``notes`` tells. Raises `RunFolderError`
+    if the file is damaged, `ResourceError` if it cannot be written: from then on nothing more is.
     """
 
     def __init__(self, path: Path, mark: str, *, sync: bool = True) -> None:
@@ -159,16 +161,12 @@ class Log:
                 files.put(self.path.with_suffix(".torn"), file.read())
         new = not self.path.exists()
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            if end.torn:
-                os.ftruncate(descriptor, end.size)
-                os.fsync(descriptor)
-                self.notes.append(f"removed {end.torn} bytes of an unfinished row")
-            if new:
-                files.sync_folder(self.path.parent)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        if end.torn:
+            os.ftruncate(descriptor, end.size)
+            os.fsync(descriptor)
+            self.notes.append(f"removed {end.torn} bytes of an unfinished row")
+        if new:
+            files.sync_folder(self.path.parent)
         return descriptor
 
     def append(self, row: Mapping[str, Any]) -> int:
@@ -200,16 +198,14 @@ class Log:
             raise ResourceError(self._dead, "start the same command again")
         if not self.path.exists() or self.path.stat().st_size != self._size:
             self._dead = f"{self.path} was changed by another program"
-            raise RunFolderError(
-                f"{self._dead} while this one wrote to it: {self.seq} rows were kept",
-                "see to it that nobody else does, and start the same command again",
-            )
+            cause = f"{self._dead} while this one wrote to it: {self.seq} rows were kept"
+            remedy = "see to it that nobody else does, and start the same command again"
+            raise RunFolderError(cause, remedy)
 
     def _unwritable(self, error: OSError) -> ResourceError:
         self._dead = f"{self.path} cannot be written ({error.strerror}): {self.seq} rows kept"
-        return ResourceError(
-            self._dead, "make room or see to the disk, and start the same command again"
-        )
+        remedy = "make room or see to the disk, and start the same command again"
+        return ResourceError(self._dead, remedy)
 
     def close(self) -> None:
         """Close the file."""
@@ -217,10 +213,7 @@ class Log:
 
 
 def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:
-    """Note in events.jsonl what happened, with the local time and its zone; no number depends on it.
-
-    So nothing stops for its sake: one that is damaged is moved aside, and what cannot be noted is not.
-    """
+    """Note in events.jsonl what happened and when. One that is damaged is moved aside: no number depends on it."""
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     mark = mark or "0" * MARK
     with suppress(HarnessError, OSError):

@@ -214,8 +214,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 def as_json(said: Struct) -> dict[str, Any]:
     """Return a manifest, or a part of one, as JSON-ready data."""
-    found: dict[str, Any] = to_builtins(said)
-    return found
+    return dict(to_builtins(said))
 
 
 def fingerprint(identity: Identity) -> str:
@@ -243,8 +242,7 @@ def extended(
     if known and known[-1].environment == environment:
         return [*known[:-1], structs.replace(known[-1], last=None)]
     ended = [structs.replace(segment, last=seq - 1) for segment in known[-1:]]
-    new = Segment(first=seq, last=None, environment=dict(environment))
-    return [*known[:-1], *ended, new]
+    return [*known[:-1], *ended, Segment(first=seq, last=None, environment=dict(environment))]
 
 
 def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -257,16 +255,9 @@ def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def model_changes(one: Identity, two: Identity) -> list[str]:
-    """Return what of the model changed between two runs that are the same otherwise.
-
-    What editors find for a model is another for other weights, and is not compared.
-    """
-
-    def rest(identity: Identity) -> str:
-        editor = structs.replace(identity.editor, provenance={})
-        its = structs.replace(identity.model, digest="", config="", tokenizer="")
-        return fingerprint(structs.replace(identity, editor=editor, model=its))
-
-    if rest(one) != rest(two):
+    """Return what of the model changed between two runs that are the same but for it and what editors found for it."""
+    editor = structs.replace(one.editor, provenance=two.editor.provenance)
+    its = structs.replace(one.model, **{key: getattr(two.model, key) for key in MODEL})
+    if fingerprint(structs.replace(one, editor=editor, model=its)) != fingerprint(two):
         return []
     return [MODEL[key] for key in MODEL if getattr(one.model, key) != getattr(two.model, key)]

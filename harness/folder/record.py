@@ -22,8 +22,6 @@ STATUSES = (
 )  # fmt: skip
 """What may become of a case. All but the first are failures; an invalid one counts nowhere."""
 FIRST = ("case", "state", "attempt", "status")
-FRAME = ("v", "seq", "fp", "crc")
-"""Keys of a row that are the log's."""
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
 T = TypeVar("T")
 
@@ -59,10 +57,7 @@ class Record:
     attempt: int = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
-    """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them.
-
-    They are stored beside the values, so that metrics can be recomputed without a model.
-    """
+    """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them."""
     after: Sequence[Any] = ()
     edit: Mapping[str, Any] = field(default_factory=dict)
     """The editor's diagnostics."""
@@ -114,14 +109,11 @@ class Record:
         """Tell whether two are of the same answers, whatever judges have said of them since."""
         if INVALID in (self.status, other.status):  # a judge may find a key to be of no use
             return True
-        sides = ((r.status, *map(_unjudged, (*r.before, *r.after))) for r in (self, other))
+        sides = ([r.status, *map(_unjudged, (*r.before, *r.after))] for r in (self, other))
         return len(set(map(dumps, sides))) == 1
 
     def contradicts(self, earlier: Record) -> bool:
-        """Tell whether it cannot follow an earlier record of its visit: then two runs are in one file.
-
-        It may be another try, or say of the same answers what judges have said since.
-        """
+        """Tell whether it is no further try after an earlier record, nor of the same answers: of another run then."""
         again = self.attempt == earlier.attempt and self.same_answers(earlier)
         return not (again or self.attempt > earlier.attempt)
 
@@ -157,9 +149,7 @@ ROW, BRIEF = msgspec.json.Decoder(Row), msgspec.json.Decoder(Brief)
 
 
 def _unjudged(answer: Any) -> Any:
-    if not isinstance(answer, Mapping):
-        return answer
-    return {key: value for key, value in answer.items() if key != "verdict"}
+    return {**answer, "verdict": None} if isinstance(answer, Mapping) else answer
 
 
 class Writer:
@@ -174,10 +164,7 @@ class Writer:
         return self._log.seq
 
     def __call__(self, record: Record) -> int:
-        """Write a record, and return its row's number: then it is kept.
-
-        Raises `ResourceError` if it cannot be, `RunFolderError` if another program meddles.
-        """
+        """Write a record, and return its row's number: then it is kept."""
         return self._log.append(record.row)
 
     def withdraw(self, first_seq: int, why: str) -> None:

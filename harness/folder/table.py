@@ -1,7 +1,6 @@
 """The rows of a run as a table: its columns, which numbers are made of, and its records.
 
-A run may have a million rows, and 400 MB of answers: a record, or a case, is read again where it lies
-when somebody looks at it.
+A run may have a million rows: a record, or a case, is read again where it lies when somebody looks at it.
 """
 
 from __future__ import annotations
@@ -64,14 +63,12 @@ class RunTable(Lazy[Record]):
 
     @classmethod
     def read(cls, path: Path, lines: Iterable[Line]) -> RunTable:
-        """Return the rows of a log that count, in the order in which their visits came.
+        """Return the last row of each visit that was not withdrawn, in the order in which visits came.
 
-        Of each visit that is the last row that was not withdrawn. Raises `RunFolderError` for a row
-        that is no record, and for two rows of one try that differ.
+        Raises `RunFolderError` for a row that is no record, and for two rows of one try that differ.
         """
-        table, records = cls(), Lines(path)
+        table, records, stands = cls(), Lines(path), bytearray()
         table._records = records
-        stands = bytearray()
         for line in lines:
             try:
                 records.starts.append(line.start)
@@ -95,10 +92,9 @@ class RunTable(Lazy[Record]):
         for earlier, later in zip(rows[:-1][again].tolist(), rows[1:][again].tolist(), strict=True):
             if self._records[later].contradicts(self._records[earlier]):
                 where = f" in state {self._states[later]}" if self._states[later] else ""
+                told = f"say different things of case {self._cases[later]}{where}"
                 raise RunFolderError(
-                    f"{path}: rows {earlier} and {later} say different things of case "
-                    f"{self._cases[later]}{where}",
-                    "run it anew: --new",
+                    f"{path}: rows {earlier} and {later} {told}", "run it anew: --new"
                 )
         last = np.full(len(first), -1)
         last[visit[rows]] = rows  # of several the last
@@ -179,10 +175,8 @@ class RunTable(Lazy[Record]):
 
     def without(self, status: str) -> RunTable:
         """Return the rows but those of a status."""
-        if status not in self._statuses:
-            return self
         codes = np.frombuffer(self._codes, np.int32)[self._numbers]
-        return self.taken(codes != self._statuses[status])
+        return self.taken(codes != self._statuses.get(status, -1))
 
     def planned(self, names: Sequence[str]) -> RunTable:
         """Return the rows of cases of these names, which it shares: a million are held once."""
@@ -197,21 +191,14 @@ class RunTable(Lazy[Record]):
         return self.taken(np.any(there, axis=0) if there else np.zeros(len(self), bool))
 
     def columns(self, metric: str) -> dict[str, np.ndarray]:
-        """Return one metric's values as columns, by the names in the order in which they first stand.
-
-        A row without a value has NaN.
-        """
-        found, first = {}, {}
-        for name, column in self._columns(metric).items():
-            there = column != ABSENT
-            if there.any():
-                found[name] = np.where(there, column, np.nan)
-                first[name] = int(there.argmax())
-        places = sorted(set(first.values()))
-        ordered = (
-            n for place in places for n in self[place].values[metric] if first.get(n) == place
-        )
-        return {name: found[name] for name in ordered}
+        """Return one metric's values as columns, NaN where a row has none, by names as they first stand."""
+        columns = {
+            n: column for n, column in self._columns(metric).items() if (column != ABSENT).any()
+        }
+        first = {name: int((column != ABSENT).argmax()) for name, column in columns.items()}
+        rows = {place: list(self[place].values[metric]) for place in set(first.values())}
+        ordered = sorted(columns, key=lambda name: (first[name], rows[first[name]].index(name)))
+        return {n: np.where(columns[n] != ABSENT, columns[n], np.nan) for n in ordered}
 
     def _columns(self, metric: str) -> dict[str, np.ndarray]:
         columns = self._values.get(metric, {})

@@ -17,7 +17,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 # rich draws random numbers when it is first imported, and no plugin is to be blamed for that.
@@ -37,10 +37,9 @@ _origins: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def said(error: BaseException, of: object = None) -> str:
-    """Return an error's type and message in one line.
+    """Return an error's type and message in one line, and the last line of the file of ``of`` that it came through.
 
-    ``of`` is the plugin's object, or its class, whose code ran: the last line of its file that the error came through
-    is added, as ``(file.py:52)``, unless the error is a `HarnessError`, which was meant for users.
+    ``of`` is the plugin's object, or its class, whose code ran; a `HarnessError` was meant for users, and has no line.
     """
     if isinstance(error, HarnessError):
         return f"{type(error).__name__}: {'; '.join(str(error).splitlines())}"
@@ -69,10 +68,9 @@ def blamed(
     remedy: str = "see the whole with --debug, or ask its author",
     passing: tuple[type[BaseException], ...] = (HarnessError,),
 ) -> Iterator[None]:
-    """Turn whatever the block raises into a `PluginError` that begins with ``what``.
+    """Turn whatever the block raises, also an exit, into a `PluginError` that begins with ``what``.
 
-    A plugin that exits, or raises what is no `Exception`, does not end the program. Errors of the types
-    in ``passing`` stay what they are, and so does what the user asked for, such as Ctrl-C.
+    Errors of the types in ``passing`` stay what they are, and so does what the user asked for, such as Ctrl-C.
     """
     try:
         yield
@@ -119,37 +117,26 @@ def note(text: str) -> None:
     log.warning(text)
 
 
-class Global(NamedTuple):
-    """A part of the process's state: how to read it, comparable by ``==``, and put it back."""
-
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it may have been removed
-        return ""
-
-
-def _set_environment(values: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - values.keys():
-        del os.environ[name]
-    os.environ.update(values)
+Global = tuple[Callable[[], Any], Callable[[Any], object]]
+"""A part of the process's state: how to read it, comparable by ``==``, and how to put it back."""
 
 
 def _globals() -> dict[str, Global]:
     """Return the watched parts of the process's state; those of numpy and torch where these are loaded."""
-    found = {
-        "the working directory": Global(_folder, os.chdir),
-        "the environment": Global(lambda: dict(os.environ), _set_environment),
-        "Python's random state": Global(random.getstate, random.setstate),
+    found: dict[str, Global] = {
+        "the working directory": (os.getcwd, os.chdir),
+        "the environment": (lambda: dict(os.environ), _set_environment),
+        "Python's random state": (random.getstate, random.setstate),
     }
     # None stands in sys.modules for a library that must not be imported.
     if np := sys.modules.get("numpy"):
-        found["numpy's random state"] = Global(lambda: _numpy_state(np), np.random.set_state)
+        found["numpy's random state"] = (lambda: _numpy_state(np), np.random.set_state)
     return found | (_of_torch(torch) if (torch := sys.modules.get("torch")) else {})
+
+
+def _set_environment(values: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(values)
 
 
 def _numpy_state(np: Any) -> tuple[Any, ...]:
@@ -159,45 +146,46 @@ def _numpy_state(np: Any) -> tuple[Any, ...]:
 
 def _of_torch(torch: Any) -> dict[str, Global]:
     return {
-        "torch's random state": Global(
+        "torch's random state": (
             lambda: torch.get_rng_state().tolist(),
             lambda old: torch.set_rng_state(torch.tensor(old, dtype=torch.uint8)),
         ),
-        "the default dtype": Global(
+        "the default dtype": (
             lambda: str(torch.get_default_dtype()),
             lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
         ),
-        "gradient mode": Global(torch.is_grad_enabled, torch.set_grad_enabled),
-        "the number of torch's threads": Global(torch.get_num_threads, torch.set_num_threads),
+        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "the number of torch's threads": (torch.get_num_threads, torch.set_num_threads),
     }
 
 
 def read() -> dict[str, Any]:
     """Return the watched parts of the process's state by name, comparable by ``==``."""
-    return START | {name: part.read() for name, part in _globals().items()}
+    return START | {name: get() for name, (get, _) in _globals().items()}
 
 
 def put_back(before: Mapping[str, Any]) -> list[str]:
     """Give the process the state that `read` returned, or a part of it; return what was not so."""
-    parts = {name: part for name, part in _globals().items() if name in before}
-    changed = [name for name, part in parts.items() if part.read() != before[name]]
-    for name in changed:
-        parts[name].write(before[name])
+    changed = []
+    for name, (get, put) in _globals().items():
+        if name in before and get() != before[name]:
+            put(before[name])
+            changed.append(name)
     return changed
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return what is not as it was, each with what it was and is, as far as that is short."""
-    names = [name for name in before if name in after and before[name] != after[name]]
-    return [name + _difference(before[name], after[name]) for name in names]
-
-
-def _difference(before: Any, after: Any) -> str:
-    if isinstance(before, Mapping):
-        keys = sorted(str(k) for k in before.keys() | after.keys() if before.get(k) != after.get(k))
-        return f" ({keys[0]}{f' and {len(keys) - 1} more' if len(keys) > 1 else ''})"
-    was, now = str(before), str(after)
-    return f" (was {was}, is {now})" if max(len(was), len(now)) < 40 else ""
+    """Return what is not as it was; of a mapping with what differs there, of what is short with both values."""
+    found = []
+    for name in (name for name in before if name in after):
+        was, now = before[name], after[name]
+        if was != now and isinstance(was, Mapping):
+            keys = sorted(str(k) for k in was.keys() | now.keys() if was.get(k) != now.get(k))
+            found.append(f"{name} ({keys[0]}{f' and {len(keys) - 1} more' if keys[1:] else ''})")
+        elif was != now:
+            short = max(len(str(was)), len(str(now))) < 40
+            found.append(f"{name} (was {was}, is {now})" if short else name)
+    return found
 
 
 @contextmanager
@@ -212,9 +200,9 @@ def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
 
 
 @contextmanager
-def left_alone() -> Iterator[None]:
-    """Fail if the block changed something about the process."""
-    before = read()
+def left_alone(state: Callable[[], Mapping[str, Any]] = read, how: str = "") -> Iterator[None]:
+    """Fail if the block changed something about the process, or whatever ``state`` returns."""
+    before = state()
     yield
-    changed = changes(before, read())
-    assert not changed, f"changed and not put back: {'; '.join(changed)}"
+    changed = changes(before, state())
+    assert not changed, f"changed and not put back: {'; '.join(changed)}{how}"

@@ -1,6 +1,11 @@
-"""What brings plugins along, identified by its files: an installed distribution, a file, a class.
+"""What brings plugins along: installed distributions, files, classes; and which of them count.
 
-`edit_harness.registry.selection` says which packages count, and `edit_harness.registry.registry` loads them.
+A package is identified by its files. Flags go into the environment while a command runs, so that child
+processes and workers have the same plugins:
+
+``EDIT_HARNESS_PLUGINS``       only these distributions; unset is all, empty is none
+``EDIT_HARNESS_BLOCK``         not these distributions
+``EDIT_HARNESS_PLUGIN_FILES``  modules that are not installed
 """
 
 from __future__ import annotations
@@ -9,10 +14,11 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions
@@ -25,6 +31,8 @@ from uuid import uuid4
 from ..errors import UsageError
 from ..hookspecs import GROUP
 
+ONLY, BLOCK = "EDIT_HARNESS_PLUGINS", "EDIT_HARNESS_BLOCK"
+FILES = "EDIT_HARNESS_PLUGIN_FILES"
 Contents = Iterable[tuple[str, Path]]
 """Files, each with a name that does not depend on where it is installed."""
 UNVERSIONED = "unversioned"
@@ -65,8 +73,7 @@ class Package:
     @property
     def identity(self) -> dict[str, str]:
         """What the manifest of a run records."""
-        names = ("name", "version", "source", "digest")
-        return {name: getattr(self, name) for name in names}
+        return {each: getattr(self, each) for each in ("name", "version", "source", "digest")}
 
 
 def normal(name: str) -> str:
@@ -83,17 +90,48 @@ def digest_of(contents: Contents) -> str:
     return whole.hexdigest()
 
 
-def installed() -> Iterator[Package]:
-    """Yield every distribution with entry points of ours; the first of a name on the path counts.
+def found() -> list[Package]:
+    """Return the packages that the environment names, each once, then those that are installed, by name.
 
-    pluggy's own loader drops a second distribution with an equal entry-point name, and dies on the
-    first broken plugin.
+    Of two distributions of one name the first on the path counts; pluggy's own loader would drop one whose
+    entry points are called like another's. Raises `UsageError` for a file that is of no use.
     """
+    paths = filter(None, os.environ.get(FILES, "").split(os.pathsep))
+    named = {package.source: package for package in (_of_file(Path(path)) for path in paths)}
     # A name is read from a distribution's metadata, which takes long: only of those with entry points.
     names = {normal(d.name) for d in distributions() if d.entry_points.select(group=GROUP)}
-    for first in map(distribution, sorted(names)):
-        if entries := list(first.entry_points.select(group=GROUP)):
-            yield _of_distribution(first, entries)
+    first = [
+        (each, each.entry_points.select(group=GROUP)) for each in map(distribution, sorted(names))
+    ]
+    return [*named.values(), *(_of_distribution(each, [*own]) for each, own in first if own)]
+
+
+def left_out(package: Package) -> str:
+    """Return which variable of the environment leaves out an installed package, or an empty text."""
+    lists = {v: [*map(normal, os.environ[v].split(","))] for v in (ONLY, BLOCK) if v in os.environ}
+    name = normal(package.name)
+    if package.named:
+        return ""
+    if name in lists.get(BLOCK, ()):
+        return f"{BLOCK} names it"
+    return f"{ONLY} does not name it" if name not in lists.get(ONLY, [name]) else ""
+
+
+@contextmanager
+def chosen(
+    *, plugin: Sequence[str] = (), only: Sequence[str] = (), block: Sequence[str] = ()
+) -> Iterator[None]:
+    """Put flags into the environment for a while; what is not given stays as the environment says."""
+    files = os.pathsep.join(map(os.path.abspath, plugin))
+    flags = {FILES: files, ONLY: ",".join(only), BLOCK: ",".join(block)}
+    before = {name: os.environ.get(name) for name in flags}
+    os.environ.update({name: value for name, value in flags.items() if value})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
 
 
 def _of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) -> Package:
@@ -112,9 +150,9 @@ def _of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) 
 
 
 def _modules(roots: Iterable[str]) -> Contents:
-    """Return the files of top-level modules, where Python would import them from.
+    """Return the files of top-level modules, where Python would import them from, named from their module on.
 
-    Files are named from their module on. Compiled files and hidden ones, such as a text editor's swap file, are none.
+    Compiled files and hidden ones, such as a text editor's swap file, are none.
     """
     files: dict[str, Path] = {}
     for root in roots:
@@ -124,15 +162,12 @@ def _modules(roots: Iterable[str]) -> Contents:
             continue
         own = [spec.origin] if spec and spec.has_location else []
         for place in map(Path, (spec and spec.submodule_search_locations) or filter(None, own)):
-            below = [place] if place.is_file() else filter(Path.is_file, place.rglob("*"))
-            named = [(path.relative_to(place.parent), path) for path in below]
-            files |= {name.as_posix(): path for name, path in named if _is_source(name)}
+            for path in [place] if place.is_file() else place.rglob("*"):
+                name = path.relative_to(place.parent)
+                hidden = any(part == "__pycache__" or part.startswith(".") for part in name.parts)
+                if path.is_file() and not hidden and name.suffix != ".pyc":
+                    files[name.as_posix()] = path
     return files.items()
-
-
-def _is_source(name: Path) -> bool:
-    hidden = any(part.startswith(".") for part in name.parts)
-    return not hidden and "__pycache__" not in name.parts and name.suffix != ".pyc"
 
 
 def _with_imports(file: Path) -> Contents:
@@ -141,11 +176,11 @@ def _with_imports(file: Path) -> Contents:
     with suppress(SyntaxError, ImportError):  # whoever runs it is told
         finder.run_script(str(file))
     files = [getattr(module, "__file__", None) for module in finder.modules.values()]
-    found = {file, *map(Path, filter(None, files))}
-    return [(path.relative_to(file.parent).as_posix(), path) for path in found]
+    parts = {file, *map(Path, filter(None, files))}
+    return [(path.relative_to(file.parent).as_posix(), path) for path in parts]
 
 
-def of_file(path: Path) -> Package:
+def _of_file(path: Path) -> Package:
     """Return a file as a package, with what it imports from beside it. Raises `UsageError` if it is no file."""
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(
@@ -155,9 +190,8 @@ def of_file(path: Path) -> Package:
     contents = partial(_with_imports, path)
     digest = digest_of(contents())
     # No installed module has this name, no other file, nor this one once it is changed.
-    stem = re.sub(r"[^0-9a-zA-Z]", "_", path.stem)
-    own = hashlib.sha256(f"{path} {digest}".encode("utf-8", "surrogateescape"))
-    name = f"edit_harness_file_{stem}_{own.hexdigest()[:12]}"
+    own = hashlib.sha256(f"{path} {digest}".encode("utf-8", "surrogateescape")).hexdigest()
+    name = f"edit_harness_file_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}_{own[:12]}"
     entry = SimpleNamespace(value=name, load=partial(_run, path, name))
     return Package(path.name, "", str(path), contents, [entry], named=True, code=digest)
 
@@ -189,10 +223,7 @@ def file_of(kind: type) -> Path | None:
 
 
 def of_class(kind: type) -> Package:
-    """Return the file of a class as a package, or the class itself if it has none, as in a notebook.
-
-    Nobody can tell whether such a class still does the same, so it is another each time.
-    """
+    """Return the file of a class as a package; the class itself if it has none, another each time."""
     if path := file_of(kind):
         return Package(path.name, "", str(path), partial(_with_imports, path))
     return Package(kind.__qualname__, "", "in memory", list, code=f"{UNVERSIONED} {uuid4().hex}")

@@ -6,7 +6,7 @@ broken plugin is reported and skipped; it never hides the others.
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ import pluggy
 
 from .. import hookspecs, interfaces
 from ..errors import PluginError, UsageError, printable
-from . import guard, packages, selection
+from . import guard, packages
 from .packages import Package
 
 KINDS: Mapping[str, Any] = {
@@ -36,8 +36,6 @@ KINDS: Mapping[str, Any] = {
 }
 """What components of a kind are subclasses of, or where that is; a command is an object of it."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-TAKEN = {"judge": ("none",)}
-"""Names that flags give another meaning: --judge none is no judge."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +66,7 @@ class Component:
         return f"{self.distribution} {self.version}".strip()
 
     def load(self) -> Any:
-        """Return the class, or the command; imported if it was registered lazily.
-
-        Raises `PluginError` if that fails, and for what can be no class of its kind.
-        """
+        """Return the class, or the command. Raises `PluginError` if it cannot be imported, or is of another kind."""
         factory, what = self.factory, f"{self.kind} {self.name!r} of {self.origin}"
         if isinstance(factory, str):
             failed = f"{self.kind} {self.name!r} cannot be imported from {factory!r}"
@@ -115,12 +110,11 @@ class Plugins:
     def installed(cls, *, ours: bool = True) -> Plugins:
         """Load every plugin that is installed or named, as the environment says; ``ours`` with them.
 
-        The bundled commands are there in any case. Raises `UsageError` for a file or a folder that the
-        environment names in vain.
+        The bundled commands are there in any case. Raises `UsageError` for a file that is of no use.
         """
         loaded = cls.commands_alone()
-        for package in selection.found():
-            if reason := selection.left_out(package):
+        for package in packages.found():
+            if reason := packages.left_out(package):
                 loaded.left_out[package] = reason
             elif ours or package.name != hookspecs.DISTRIBUTION:
                 loaded.take(package)
@@ -149,10 +143,7 @@ class Plugins:
     def add(
         self, plugin: Any, distribution: str, version: str = "0", package: Package | None = None
     ) -> None:
-        """Register one plugin's components, or none if any of them is unusable.
-
-        Raises `PluginError`, or what the plugin's own code raises.
-        """
+        """Register one plugin's components, or none if any of them is unusable, which raises an error."""
         made_for = getattr(plugin, "edit_harness_api", hookspecs.API)
         if made_for != hookspecs.API:
             raise PluginError(
@@ -180,8 +171,9 @@ class Plugins:
             added.append(new)
 
         manager.hook.edit_harness_register_kinds(register=register_kind)
-        for kind in kinds.keys() - KINDS.keys():
-            _specify(manager, kind)
+        for kind in kinds.keys() - KINDS.keys():  # a package has brought it, and so its hook
+            spec = staticmethod(hookspecs.hookspec(lambda register: None))
+            manager.add_hookspecs(type(kind, (), {_hook(kind): spec}))
         manager.check_pending()
         for kind in kinds:
             getattr(manager.hook, _hook(kind))(register=partial(register, kind))
@@ -205,10 +197,9 @@ class Plugins:
                 yield found
 
     def packages_of(self, kind: type, registered: Package | None = None) -> list[Package]:
-        """Return the packages whose code a class is: which registered it, and which its file is in.
+        """Return the packages whose code a class is: which registered it, which its file is in, and those of its bases.
 
-        Those of its bases that are in a package are added. A class in no package stands for its file, or for
-        itself if it has none.
+        A class in no package stands for its file, or for itself if it has none.
         """
         known = list(filter(None, [registered, *self.packages, *self.left_out]))
         files = [packages.file_of(base) for base in kind.__mro__]
@@ -238,13 +229,10 @@ class Plugins:
             choices = " or ".join(sorted(c.qualified for c in found))
             raise PluginError(f"several plugins have the {kind} {name!r}", f"say which: {choices}")
         names = [c.name for c in known]
-        absent = [f"{package} is left out: {why}" for package, why in self.left_out.items()]
-        raise PluginError(
-            f"there is no {kind} {name!r}{suggestion(name, names)}",
-            "; ".join(
-                [f"installed: {', '.join(names) or 'nothing'}", *map(str, self.failures), *absent]
-            ),
-        )
+        there = [f"installed: {', '.join(names) or 'nothing'}", *map(str, self.failures)]
+        there += [f"{package} is left out: {why}" for package, why in self.left_out.items()]
+        cause = f"there is no {kind} {name!r}{suggestion(name, names)}"
+        raise PluginError(cause, "; ".join(there))
 
 
 def suggestion(name: str, known: list[str]) -> str:
@@ -264,22 +252,10 @@ def _hook(kind: str) -> str:
     return f"{hookspecs.GROUP}_register_{kind.replace('-', '_')}s"
 
 
-def _specify(manager: pluggy.PluginManager, kind: str) -> None:
-    """Add the hook of a kind that a package has brought."""
-
-    @hookspecs.hookspec
-    def register_components(register: hookspecs.Register) -> None:
-        """Register components of the kind."""
-
-    manager.add_hookspecs(type(kind, (), {_hook(kind): staticmethod(register_components)}))
-
-
 def _check_name(kind: str, name: str) -> None:
     """Raise `PluginError` for a name that cannot be one."""
     if not (isinstance(name, str) and NAME.fullmatch(name)):
         raise PluginError(f"{name!r} is no {kind} name: use a-z, 0-9 and single hyphens")
-    if name in TAKEN.get(kind, ()):
-        raise PluginError(f"no {kind} can be called {name!r}")
 
 
 def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
@@ -287,19 +263,14 @@ def _check_class(kind: str, factory: Any, base: type, what: str) -> None:
     if kind == "command":
         if not isinstance(factory, base):
             raise PluginError(f"{what} is no click command: it is a {type(factory).__name__}")
-    elif not isinstance(factory, type):
-        cause = f"{what} is no class: it is a {type(factory).__name__}"
-        raise PluginError(cause, "register the class itself")
-    elif not issubclass(factory, base):
-        raise PluginError(f"{what} is no {base.__name__}", "it has to be a subclass of that")
+    elif not isinstance(factory, type) or not issubclass(factory, base):
+        raise PluginError(f"{what} is no {base.__name__}", "register the class, a subclass of that")
     elif missing := sorted(getattr(factory, "__abstractmethods__", ())):
-        remedy = f"a {base.__name__} has to define it: class {factory.__name__}"
-        raise PluginError(f"{what} has no {', '.join(missing)}", remedy)
+        raise PluginError(
+            f"{what} has no {', '.join(missing)}", f"a {base.__name__} has to define it"
+        )
 
 
 def _named(text: Any) -> Any:
     """Return what ``"package.module:name"`` is; what is no text is that itself."""
-    if not isinstance(text, str):
-        return text
-    module, _, attribute = text.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return pkgutil.resolve_name(text) if isinstance(text, str) else text

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
-from ..errors import PluginError, UsageError
+from ..errors import UsageError
 from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
 from .guard import blamed, named
 from .packages import Package
@@ -37,10 +35,6 @@ Natural: TypeAlias = Annotated[int, Bounds(0)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 NotNegative: TypeAlias = Annotated[float, Bounds(0)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-BOOLEANS = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-}
 FAMILIES = {
     ("gpt2", 12, 768): "gpt2",
     ("gpt2", 24, 1024): "gpt2-medium",
@@ -89,17 +83,14 @@ def build(factory: type[T], settings: Mapping[str, Any], what: str) -> T:
 
 
 def typed(factory: type, settings: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return settings with their texts converted to the types of a plugin's fields.
-
-    Raises `UsageError` for an unknown field, or a text that means nothing of its type.
-    """
+    """Return settings with their texts converted to the types of a plugin's fields. Raises `UsageError`."""
     hints, values = field_types(factory), {}
     for key, value in settings.items():
         if key not in hints:
             has = f"its fields: {', '.join(hints)}" if hints else "it has no fields"
-            if instead := getattr(factory, "instead", {}).get(key):
-                raise UsageError(f"{what} has no field {key!r}", instead)
-            raise UsageError(f"{what} has no field {key!r}{suggestion(key, list(hints))}", has)
+            instead = getattr(factory, "instead", {}).get(key)
+            like = "" if instead else suggestion(key, list(hints))
+            raise UsageError(f"{what} has no field {key!r}{like}", instead or has)
         try:
             values[key] = convert(value, hints[key]) if isinstance(value, str) else value
         except ValueError as error:
@@ -109,32 +100,17 @@ def typed(factory: type, settings: Mapping[str, Any], what: str) -> dict[str, An
 
 def convert(text: str, kind: Any) -> Any:
     """Return what a text means as a value of a type. Raises `ValueError` that says what it expected."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (Union, types.UnionType):
-        return convert(text, next(a for a in arguments if a is not type(None)))
-    if origin is tuple:
-        return tuple(convert(piece.strip(), arguments[0]) for piece in text.split(",") if piece)
-    if kind is bool:
-        if (known := BOOLEANS.get(text.lower())) is None:
-            raise ValueError("true or false")
-        return known
-    if origin is Literal:
-        if text not in arguments:
-            raise ValueError(f"one of {', '.join(map(str, arguments))}")
-        return text
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ValueError(kind.__name__) from None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("a finite number")
-    return value
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is Literal and text not in arguments:
+        raise ValueError(f"one of {', '.join(arguments)}")
+    several = any(typing.get_origin(each) is tuple for each in (kind, *arguments))
+    return _valid([piece.strip() for piece in text.split(",") if piece] if several else text, kind)
 
 
 def _valid(value: Any, kind: Any) -> Any:
-    """Return a value as one of a type, within its bounds. Raises `ValueError` that says what it expected."""
+    """Return a value, or what a text means, as one of a type and within its bounds."""
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         expected = str(error).removeprefix("Expected ").partition(", got")[0]
         raise ValueError(expected.replace("`", "")) from None
@@ -142,14 +118,14 @@ def _valid(value: Any, kind: Any) -> Any:
 
 def check(plugin: object, what: str) -> None:
     """Raise `UsageError` for a field whose number is out of its bounds; None is not looked at."""
-    kind = type(plugin)
-    plain = typing.get_type_hints(kind) if is_dataclass(plugin) else {}
-    bounded = typing.get_type_hints(kind, include_extras=True) if plain else {}
-    for name, hint in bounded.items():
-        value = getattr(plugin, name, None)
-        if hint != plain[name] and value is not None:
+    hints = typing.get_type_hints(type(plugin), include_extras=True)
+    for name in (field.name for field in _fields(plugin)):
+        value = getattr(plugin, name)
+        kinds = (hints[name], *typing.get_args(hints[name]))
+        bounded = any(typing.get_origin(each) is Annotated for each in kinds)
+        if bounded and value is not None:
             try:
-                _valid(value, hint)
+                _valid(value, hints[name])
             except ValueError as error:
                 raise UsageError(f"{what}: field {name}={value} is not {error}") from None
 
@@ -235,31 +211,15 @@ class Named:
 
 
 def build_component(component: Component, args: Mapping[str, Any], seed: int | None = None) -> Any:
-    """Construct a plugin; a seed goes to its field of that name unless the settings have it.
-
-    Raises `PluginError` if it cannot be made, or cannot be recorded.
-    """
+    """Construct a plugin; a seed goes to its field of that name. Raises `PluginError` if that fails."""
     factory, what = component.load(), f"{component.kind} {component.name}"
     if seed is not None and "seed" in field_types(factory):
         args = {"seed": seed, **args}
     with blamed(f"{named(component.kind, component.name, factory)} cannot be made", factory):
         made: Any = build(factory, args, what)
-    check_recordable(component, settings(made))
+        if component.kind in ("editor", "judge", "control"):
+            json.dumps(settings(made))  # the record of a run has them
     return made
-
-
-def check_recordable(component: Component, values: Mapping[str, Any]) -> None:
-    """Raise `PluginError` for a field whose value the record of a run cannot hold."""
-    recorded = component.kind in ("editor", "judge", "control")
-    for name, value in values.items() if recorded else ():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            raise PluginError(
-                f"{component.kind} {component.name} of {component.origin}: field {name} is a "
-                f"{type(value).__name__}, which is no JSON",
-                "fields go into the record of a run: texts, numbers, lists; make the rest from them",
-            ) from None
 
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:

@@ -2,7 +2,7 @@
 
 Subclass the suite of your kind, name the component, and pytest does the rest::
 
-    from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests
+    from edit_harness.testing import EditorTests, PluginTests
 
     import my_package
     from my_package.editor import Mine
@@ -10,28 +10,13 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
     class TestMyEditor(EditorTests):
         editor = Mine(layer=1, steps=5)
 
-    class TestMyEditorOnLlama(TestMyEditor):
-        family = "llama"
-
-    class TestMyTask(TaskTests):
-        task = Agenda("agenda.jsonl")
-
-    class TestMyMetric(MetricTests):
-        metric = Punctuality()
-        task = Agenda("agenda.jsonl")
-
-    class TestMyJudge(JudgeTests):
-        judge = Strict()
-        replies = (Reply("2 + 2 =", "4", Key("number", "4")), Reply("2 + 2 =", "5", Key("number", "4")))
-
     class TestMyPlugin(PluginTests):
         plugin = my_package
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a model of two
-layers with random weights; metrics get made-up answers, and judges the replies that you name. The docstring
-of a suite says what it checks, that of a check what it means; docs/conformance.md says what to do if one
-fails. Suites for tasks, metrics and judges need no torch. A kind that a package has brought has its suite
-there: `BuilderTests` is in `edit_harness_plugins.commands.authoring.builder_suite`.
+layers with random weights; metrics get made-up answers, and judges the replies that you name. Suites for tasks,
+metrics and judges need no torch. docs/conformance.md has what each suite needs and checks, and what to do if a
+check fails. The suite of a kind that a package has brought is in that package.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,6 @@ import torch
 from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
 from ..interfaces import Editor
-from ..model.batch import padded
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
@@ -115,7 +114,10 @@ def gain(model: Model, edit: Edit, fact: Request) -> float:
 def same_weights(one: Edit, two: Edit) -> bool:
     """Tell whether two edits change the same weights by the same bits."""
     first, second = (
-        {name: (type(d), {p: bits(t) for p, t in vars(d).items()}) for name, d in e.weights.items()}
+        {
+            name: [bits(tensor) for tensor in vars(delta).values()]
+            for name, delta in e.weights.items()
+        }
         for e in (one, two)
     )
     return first == second
@@ -150,33 +152,15 @@ def assert_close(one: Answer, two: Answer, rtol: float, atol: float, how: str = 
     np.testing.assert_allclose(values(one), values(two), rtol, atol, err_msg=how)
 
 
-@torch.no_grad()
-def after(
-    model: Model, edit: Edit, texts: Sequence[tuple[int, ...]], *, left: bool
-) -> torch.Tensor:
-    """Return the log-probabilities of what follows the first of some texts, all in one batch."""
-    batch = padded(texts, left=left, device=model.device)
-    lengths = [len(text) for text in texts]
-    edits = [edit.without_weights()] * len(texts)
-    with model.applied(edit), model.edited_rows(batch, edits, lengths):
-        return model.logits(batch, batch.places([0], [lengths[0] - 1])).log_softmax(-1)
-
-
 def bits(tensor: torch.Tensor) -> bytes:
     """Return the bits of a tensor."""
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
-@contextmanager
-def left_alone(model: Model) -> Iterator[None]:
+def left_alone(model: Model) -> AbstractContextManager[None]:
     """Fail if something about the model or the process is not as it was."""
-    before = {**integrity.read(model), **guard.read()}
-    yield
-    changed = guard.changes(before, {**integrity.read(model), **guard.read()})
-    assert not changed, (
-        f"changed and not restored: {'; '.join(changed)}. An edit is returned as data: put back in a "
-        "`finally` what is changed for a while"
-    )
+    how = ". An edit is returned as data: put back in a `finally` what is changed for a while"
+    return guard.left_alone(lambda: {**integrity.read(model), **guard.read()}, how)
 
 
 def assert_written(model: Model, edit: Edit, fact: Request) -> None:

@@ -20,35 +20,20 @@ from ..interfaces import Judge
 from ..registry import guard
 from ..registry.settings import build, defaults
 from ..run.judging import sound
-from .metrics import contents
 from .suite import Suite
 
 
 class JudgeTests(Suite):
     """What every judge must do.
 
-    Verdicts are in range, tell replies apart, depend on their own reply alone, not on the order, are
-    deterministic and strict JSON; a key of another kind is refused. What fails is
-    never scored: with every connection refused a verdict is as before, or pending, or unparsed. Nothing
-    global changes, and no reply does.
+    Verdicts are in range, depend on their own reply alone, are deterministic and strict JSON; a key of another kind
+    is refused. What fails is never scored: with every connection refused a verdict is as before, or pending, or
+    unparsed. Nothing global changes.
     """
 
     judge: Judge
     replies: Sequence[Reply]
-    """Replies that it can judge, to which it gives different scores."""
-
-    @pytest.fixture(autouse=True)
-    def replies_as_given(self) -> None:
-        """Give each check replies of its own, so that what one changes is seen by the check for it."""
-        self.replies = copy.deepcopy(list(self.replies))
-
-    def test_changes_no_argument(self) -> None:
-        """The replies and their keys are of the task."""
-        before = contents(self.replies)
-        self.judge.judge(self.replies)
-        assert contents(self.replies) == before, (
-            "it changed the replies that it was given: copy first"
-        )
+    """Replies that it can judge: right ones and wrong ones."""
 
     def test_verdicts_are_sound(self) -> None:
         """There is one for each reply, in strict JSON, with a score in [0, 1] unless it is pending."""
@@ -61,14 +46,6 @@ class JudgeTests(Suite):
             stored = Verdict(**json.loads(json.dumps(asdict(verdict), allow_nan=False)))
             assert stored == verdict, f"{stored} is what strict JSON makes of {verdict}"
         assert self.judge.judge([]) == [], "no replies have no verdicts"
-
-    def test_tells_replies_apart(self) -> None:
-        """Not everything is right, and not everything is wrong."""
-        verdicts = self.judge.judge(self.replies)
-        scores = {verdict.score for verdict in verdicts if verdict.status == "decided"}
-        assert len(scores) > 1, (
-            f"all replies have the scores {scores}: give it right and wrong ones"
-        )
 
     def test_verdicts_do_not_depend_on_the_other_replies(self) -> None:
         """A verdict is filled in later for single replies, in any order."""
@@ -100,9 +77,7 @@ class JudgeTests(Suite):
             try:
                 found = judge.judge(self.replies)
             except HarnessError as error:
-                pytest.fail(
-                    f"an error for users ends the run, where others leave it pending: {error}"
-                )
+                pytest.fail(f"an error for users ends the run, others leave it pending: {error}")
             except Exception:
                 return  # all verdicts of the call are pending then
         for one, two in zip(before, found, strict=True):

@@ -24,11 +24,10 @@ class Suite:
 
 
 def python(
-    *args: str, given: bytes = b"", env: Mapping[str, str] | None = None, folder: str | None = None
+    *args: str, given: bytes = b"", env: Mapping[str, str] = os.environ
 ) -> subprocess.CompletedProcess[bytes]:
     """Run Python in a process of its own, which finds the modules that this one finds."""
-    path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
+    env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
-        [sys.executable, *args], input=given, capture_output=True, check=False, cwd=folder,
-        env={**(os.environ if env is None else env), "PYTHONPATH": path},
-    )  # fmt: skip
+        [sys.executable, *args], input=given, capture_output=True, check=False, env=env
+    )

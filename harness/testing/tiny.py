@@ -13,7 +13,6 @@ from typing import Any, Literal
 import torch
 from tokenizers import (
     AddedToken,
-    Regex,
     Tokenizer,
     decoders,
     models,
@@ -43,11 +42,6 @@ CORPUS = (
 )
 """Every word in here becomes one token; other words fall into pieces, and accents into bytes."""
 
-_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_PIECES = {"llama3": _SPLIT % "{1,3}", "qwen2": _SPLIT % ""}
 _SPECIAL: dict[Kind, dict[str, str]] = {
     "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     "llama2": {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
@@ -160,12 +154,7 @@ def _trained(kind: Kind) -> str:
 
 def _byte_level(kind: Kind) -> Tokenizer:
     core = Tokenizer(models.BPE())
-    pieces: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if kind != "gpt2":
-        split = pre_tokenizers.Split(Regex(_PIECES[kind]), "isolated")
-        rest = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        pieces = pre_tokenizers.Sequence([split, rest])
-    core.pre_tokenizer = pieces
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if kind == "qwen2":
         core.normalizer = normalizers.NFC()
     core.decoder = decoders.ByteLevel()

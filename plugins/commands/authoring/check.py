@@ -19,9 +19,8 @@ from typing import Any
 import click
 
 from edit_harness.errors import PluginError, UsageError
-from edit_harness.registry.packages import Package, normal
+from edit_harness.registry.packages import FILES, Package, found, left_out, normal
 from edit_harness.registry.registry import suggestion
-from edit_harness.registry.selection import FILES, found, left_out
 from edit_harness_plugins.command_line import SETTINGS, debug, with_selection
 from edit_harness_plugins.terminal import Terminal, plain
 

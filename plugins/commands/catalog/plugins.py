@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from rich.table import Table
 
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.command_line import as_json, debug, with_selection
@@ -26,10 +26,10 @@ LIMIT = 60
 """Seconds that a package may take to load."""
 TRIAL = """
 import json, os
-from edit_harness.registry import selection
+from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 loaded = Plugins.commands_alone()
-loaded.take(selection.found()[{number}])
+loaded.take(packages.found()[{number}])
 print("\\n" + json.dumps([failure.reason for failure in loaded.failures]), flush=True)
 os._exit(0)
 """
@@ -45,7 +45,7 @@ out = Terminal()
 def plugins(check: bool, as_json: bool, debug: bool) -> int:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     if check:
-        found = [checked(*each) for each in enumerate(selection.found())]
+        found = [checked(*each) for each in enumerate(packages.found())]
     else:
         found = list(rows(Plugins.installed()))
     if as_json:
@@ -56,8 +56,8 @@ def plugins(check: bool, as_json: bool, debug: bool) -> int:
 
 
 def checked(number: int, package: Package) -> dict[str, Any]:
-    """Return what there is to say of a package, by its place in `selection.found`, loaded in a child process."""
-    if reason := selection.left_out(package):
+    """Return what there is to say of a package, by its place in `packages.found`, loaded in a child process."""
+    if reason := packages.left_out(package):
         return {**identified(package), "state": "left out", "notes": [reason]}
     reason = trouble(number)
     state = "broken" if reason else "loaded"

@@ -16,7 +16,7 @@ from edit_harness.errors import PluginError, UsageError
 from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Task
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
-from edit_harness.registry.settings import check_recordable, defaults, make_task, source_of
+from edit_harness.registry.settings import defaults, make_task, source_of
 from edit_harness_plugins.command_line import as_json, debug, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.terminal import Terminal, plain
@@ -96,7 +96,6 @@ def card(plugins: Plugins, component: Component) -> Content:
             key: next((text for special, text in words.items() if value is special), value)
             for key, value in fields.items()
         }
-        check_recordable(component, content["fields"])
     content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry.selection import BLOCK, FILES, ONLY
+from edit_harness.registry.packages import BLOCK, FILES, ONLY
 
 from .bundle import LIMITS, SUMS, Finding, Limits, Report
 
