@@ -56,7 +56,7 @@ def check(distribution: str, words: str, debug: bool, **flags: Any) -> int:
     checks = Checks(package, flags)
     code = run_pytest(checks, words, debug=debug)
     if not checks.planned:
-        out.print("the interpreter died before the first check: edit-harness plugins --check")
+        out.print("the interpreter died before the first check")
     elif code == NONE:
         raise UsageError(
             f"no check of {package.name} has the words {words!r}",

@@ -27,7 +27,7 @@ from edit_harness.run.shards import Share
 from edit_harness.shell.options import SETTINGS, debug, with_plugins
 
 from ..report.facts import sound
-from ..results.diff import environment_of, identities, short
+from ..results.compare import environment_of, identities, short
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"

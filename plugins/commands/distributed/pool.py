@@ -27,7 +27,7 @@ from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
 from edit_harness.run.measure import failed
 from edit_harness.run.rows import RunRows
 
-from ..results.diff import identities, short
+from ..results.compare import identities, short
 from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
 
 WAIT = 1.0  # seconds
