@@ -35,8 +35,8 @@ from ..report.facts import statuses
 from ..report.page import boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
-from . import replay, sandbox, verify
-from .checks import HIGHEST
+from . import replay, verify
+from .bundle import HIGHEST
 from .evidence import Evidence
 
 OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
@@ -91,7 +91,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
         for bundle in bundles:
             # The site reads a run's folder as it is written, so all of them stay until then.
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edit-harness-")))
-            report = sandbox.inspect(bundle, HIGHEST, place, known)
+            report = verify.inspect(bundle, HIGHEST, place, known)
             if report.good:
                 evidence = Evidence(bundle, place / "members", plugins, known)
                 entries.append(_entry(evidence, badges.get(report.digest, "recomputed")))

@@ -25,8 +25,6 @@ from . import baseline, bundle
 from .bundle import NAMES, SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
 from .evidence import Evidence
 
-HIGHEST = 3
-"""The level of the last check that needs no model."""
 Check = Callable[[Evidence], Iterator[str]]
 CLOSE = 1e-9
 """How far a number may be from the one that is computed here, absolutely and relatively."""

@@ -36,9 +36,8 @@ from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
-from .bundle import SUMS, CannotCheck, Finding, Rejected, Unchecked, findings, shown
+from .bundle import REPLAY, SUMS, CannotCheck, Draw, Finding, Rejected, Unchecked, findings, shown
 from .evidence import Evidence
-from .sandbox import REPLAY, Draw
 
 TOLERANCE = 10 * baseline.TOLERANCE
 """How far honest measurements may be apart, in nats: an edit adds to what machines differ by."""
