@@ -12,7 +12,7 @@ from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run import report
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.leaderboard.build import Entry, write
-from edit_harness_plugins.commands.report.boards import Entrant, boards_of
+from edit_harness_plugins.commands.report.page import Entrant, boards_of
 from edit_harness_plugins.commands.report.templates import visible
 
 SUBMISSION = {"contact": "ada@example.org", "licence": "CC-BY-4.0", "tuned_on": "none"}
@@ -53,7 +53,7 @@ def as_before(values):
 
 
 def entry(run, badge="replayed 300/300", **submission):
-    return Entry(run, {**SUBMISSION, **submission}, badge)
+    return Entry.of(run, {**SUBMISSION, **submission}, badge)
 
 
 def entries(editors, *badges):
@@ -285,7 +285,7 @@ CONTRAST = """(() => {
 
 def test_hostile_texts_get_no_further_than_the_page(tab, base, tmp_path):
     parts = [STRINGS[i::4] for i in range(4)]
-    many = [Entry(spoilt(base, part), {text: text for text in part}, part[0]) for part in parts]
+    many = [Entry.of(spoilt(base, part), {text: text for text in part}, part[0]) for part in parts]
     write(many, [(text, text) for text in STRINGS], tmp_path / "site", "\n".join(STRINGS[:40]))
     data = json.loads((tmp_path / "site" / "results.json").read_text())
     told = {entry["page"]: entry["badge"] for entry in data["entries"]}

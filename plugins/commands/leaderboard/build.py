@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,8 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
-from ..report.boards import Entrant, Protocol, model_of
 from ..report.facts import statuses
-from ..report.page import boards_of, contents
+from ..report.page import Entrant, Protocol, boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
 from . import replay, verify
@@ -44,31 +42,22 @@ OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
 POLICY = {"policy": Markup(SHARED), "style": None, "script": None}
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A bundle that passed."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Entry(Entrant):
+    """A bundle that passed, as a row of a board."""
 
-    run: Results
     submission: Mapping[str, Any]
-    badge: str
-    """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
     bundle: str = ""
     """The name of its file, to name it if it cannot be shown."""
-    rival: str = ""
-    """What is said beside its name if other entries claim the same run."""
 
-    @cached_property
-    def href(self) -> str:
-        """The name of its page, of a digest and of plain letters; the same entry twice is one page."""
-        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in self.run.everything]
-        whole = dumps([self.run.manifest.fingerprint, rows, self.submission, self.badge])
-        words = re.sub(r"[^a-z0-9]+", "-", self.run.label.lower()).strip("-")[:32].strip("-")
-        return f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
-
-    @property
-    def entrant(self) -> Entrant:
-        """Its place on a board."""
-        return Entrant(self.run, self.href, self.badge, self.rival)
+    @classmethod
+    def of(cls, run: Results, submission: Mapping[str, Any], badge: str, bundle: str = "") -> Entry:
+        """Return an entry with its page's name, of a digest and of plain letters; twice the same is one page."""
+        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in run.everything]
+        whole = dumps([run.manifest.fingerprint, rows, submission, badge])
+        words = re.sub(r"[^a-z0-9]+", "-", run.label.lower()).strip("-")[:32].strip("-")
+        href = f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
+        return cls(run, href, badge, submission=submission, bundle=bundle)
 
 
 def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: str | None) -> int:
@@ -146,7 +135,7 @@ def _entry(evidence: Evidence, badge: str) -> Entry:
     for name, own in (("editor", label), ("model", model)):
         if (text := submitted.pop(name)) != own:
             submitted[f"{name}, as submitted"] = text
-    return Entry(run, submitted, badge, evidence.bundle.name)
+    return Entry.of(run, submitted, badge, evidence.bundle.name)
 
 
 def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
@@ -222,7 +211,7 @@ def _files(
     """Yield the files of the site, a name and a text each."""
     ordered = [entry for _, entry in sorted({entry.href: entry for entry in entries}.items())]
     told = {"title": title, "level": f"{LEVEL:.0%}", "rejected": sorted(rejected)}
-    boards = boards_of([entry.entrant for entry in ordered])
+    boards = boards_of(ordered)
     yield "index.html", page("index.jinja", **POLICY, root="", boards=boards, **told)
     yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
     for entry in ordered:
@@ -236,7 +225,7 @@ def _files(
                 site=title,
                 title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
                 badge=entry.badge,
-                rank=entry.entrant.rank,
+                rank=entry.rank,
                 submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
                 boards=[],
                 **contents([entry.run]),
@@ -257,13 +246,13 @@ def _files(
 def _data(entry: Entry) -> dict[str, Any]:
     return {
         **vars(Protocol.of(entry.run)),
-        "model": model_of(entry.run),
+        "model": entry.model,
         "editor": entry.run.label,
         "badge": entry.badge,
         "rival": entry.rival,
         "fingerprint": entry.run.manifest.fingerprint,
         "page": entry.href,
         "submission": entry.submission,
-        "statuses": {status.name: status.count for status in statuses(entry.run)},
+        "statuses": {name: count for name, count, _ in statuses(entry.run)},
         "results": {name: vars(each) for name, each in entry.run.estimates.items()},
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from edit_harness.folder.record import INVALID, OK
@@ -172,18 +171,9 @@ def failed(run: Results) -> str:
     return "; ".join(parts)
 
 
-@dataclass(frozen=True)
-class Status:
-    """How many cases ended in one way, and what became of them in the score."""
-
-    name: str
-    count: int
-    counts: str
-
-
-def statuses(run: Results) -> list[Status]:
-    """Return how the cases ended, ``ok`` first."""
+def statuses(run: Results) -> list[tuple[str, int, str]]:
+    """Return how the cases ended, ``ok`` first: how many did, and what became of them in the score."""
     counts = Counter(run.records.statuses)
     fates = {OK: "measured", INVALID: "counted nowhere"}
     order = sorted(counts.items(), key=lambda one: (one[0] != OK, -one[1], one[0]))
-    return [Status(name, n, fates.get(name, "counted as failures")) for name, n in order]
+    return [(name, n, fates.get(name, "counted as failures")) for name, n in order]

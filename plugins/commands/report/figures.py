@@ -1,22 +1,31 @@
-"""The papers' figures, with the numbers of `typesetting`: SVG and PNG, the same bytes every time."""
+"""The papers' figures, with the numbers of `typesetting`; and heat maps, on a terminal, a page and an image.
+
+The same numbers give the same bytes. A heat map has one hue, and can be read without any colour.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edit_harness.errors import UsageError
+from rich.console import Group, RenderableType
+
+from edit_harness import files
+from edit_harness.errors import UsageError, one_line, printable
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import HUNDREDTHS
 from edit_harness.run.results import Results
 
-from . import written
+from . import templates, written
 from .facts import grouped
+from .formats import Cell, Grid, rich
 from .layouts import directed
-from .papers import COUNTERFACT, PRINTED
-from .subsets import Subsets
+from .papers import COUNTERFACT, PRINTED, Subsets
 from .typesetting import Filled, Row, filled
 
 if TYPE_CHECKING:
@@ -39,6 +48,14 @@ WIDTH = 0.8
 """What the bars of one place take of the room between two places."""
 DOTS = 150
 """Dots of the PNG in an inch."""
+PALE, DARK = (246, 249, 252), (8, 60, 110)
+"""The ends of the scale, as red, green and blue."""
+TURN = 0.66
+"""How dark a cell is whose number turns from black to white; either has a contrast of 4.5 or so there."""
+STEPS = 20
+"""Shades on a page."""
+MOST = 40
+"""Columns of a map from which on an image leaves their numbers out, and names every fifth."""
 
 
 def check() -> None:
@@ -117,3 +134,142 @@ def _bars(ax: Axes, found: Filled, rows: Sequence[Row]) -> None:
     ax.grid(axis="y", linewidth=0.3)
     unit = f", {measure.unit}" if measure.unit else ""
     ax.set_ylabel(directed(names[0], measure.better) + unit)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Numbers by rows and columns; None, and whatever is not finite, is shown as missing.
+
+    ``form`` is how a number is written, as `format` takes it; ``x`` and ``y`` name the axes. The
+    scale goes from ``least`` to ``most``, so that several maps can have one; without them, from
+    the map's least number to its largest.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    x: str
+    y: str
+    form: str = ".2f"
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The numbers that are palest and darkest."""
+        there = [v for row in self.values for v in row if v is not None and math.isfinite(v)]
+        least = min(there, default=0.0) if self.least is None else self.least
+        most = max(there, default=0.0) if self.most is None else self.most
+        return least, most
+
+    @property
+    def key(self) -> str:
+        """What the shades mean."""
+        least, most = map(self.text, self.scale)
+        return f"pale {least}, dark {most}"
+
+    def text(self, value: float | None) -> str:
+        """Return a number as it is shown."""
+        return "–" if value is None or not math.isfinite(value) else format(value, self.form)
+
+    def shade(self, value: float | None) -> float | None:
+        """Return how dark a number is, from 0 to 1; None if it is missing."""
+        if value is None or not math.isfinite(value):
+            return None
+        least, most = self.scale
+        return min(max((value - least) / (most - least), 0.0), 1.0) if most > least else 0.0
+
+
+def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
+    """Return a map for a terminal of some columns: every number on its shade."""
+    rows = [
+        ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
+        for name, values in zip(heat.rows, heat.values, strict=True)
+    ]
+    notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
+    columns = [one_line(name) for name in heat.columns]
+    grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
+    return Group(*rich([grid], width))
+
+
+def _style(shade: float | None) -> str:
+    return "" if shade is None else f"{_ink(shade)} on {_colour(shade)}"
+
+
+def _colour(shade: float) -> str:
+    """Return the colour of a shade, such as ``#7fa2c0``."""
+    mixed = (round(p + (d - p) * shade) for p, d in zip(PALE, DARK, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def _ink(shade: float) -> str:
+    """Return the colour of numbers on a shade."""
+    return "#ffffff" if shade > TURN else "#000000"
+
+
+def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
+    """Return one HTML page of maps that opens anywhere, with lines of text above them."""
+    rules = [
+        f".heat .s{i} {{ background: {_colour(i / STEPS)}; color: {_ink(i / STEPS)}; }}"
+        for i in range(STEPS + 1)
+    ]
+    inner = templates.inlined("\n".join([templates.asset(templates.STYLE), *rules]))
+    return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inner)
+
+
+def write(
+    html: str | None,
+    png: str | None,
+    maps: Sequence[HeatMap],
+    title: str,
+    lines: Iterable[tuple[str, str]],
+) -> list[str]:
+    """Write the page and the image that are asked for, and return their names.
+
+    Raises `ResourceError`, and `UsageError` for an image without matplotlib.
+    """
+    told = [f"{label}: {text}" for label, text in lines]
+    for name in filter(None, (html, png)):
+        with written(name, "name another file"):
+            if name is html:
+                files.put(Path(name).expanduser(), page(maps, title, told).encode())
+            else:
+                image(maps, Path(name).expanduser())
+    return [name for name in (html, png) if name]
+
+
+def image(maps: Sequence[HeatMap], path: Path) -> None:
+    """Write maps below each other as a PNG. Raises `UsageError` without matplotlib."""
+    check()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    heights = [0.3 * len(heat.rows) + 1.6 for heat in maps]
+    width = 2.5 + 0.42 * max((len(heat.columns) for heat in maps), default=1)
+    # A token may have a character that the font lacks; a box stands for it.
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure = Figure(figsize=(max(width, 5.0), sum(heights)), layout="constrained")
+        axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for ax, heat in zip(axes.flat, maps, strict=True):
+            _panel(ax, heat)
+        figure.savefig(path, format="png", dpi=DOTS, metadata={"Software": None})
+
+
+def _panel(ax: Axes, heat: HeatMap) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("shades", [_colour(0.0), _colour(1.0)])
+    cells = [[math.nan if (s := heat.shade(v)) is None else s for v in row] for row in heat.values]
+    ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
+    ax.set_title(one_line(heat.title), loc="left", fontsize=9)
+    ax.set_xlabel(f"{one_line(heat.x)}\n{heat.key}")
+    ax.set_ylabel(one_line(heat.y))
+    step = 1 if len(heat.columns) <= MOST else 5
+    ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])
+    ax.set_yticks(range(len(heat.rows)), [one_line(name) for name in heat.rows])
+    for y, row in enumerate(heat.values if step == 1 else ()):
+        for x, value in enumerate(row):
+            ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=7,
+                    color=_ink(heat.shade(value) or 0.0))  # fmt: skip

@@ -16,8 +16,7 @@ from edit_harness.stats import Estimate
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
-from .papers import EVERYTHING, PRINTED, Printed, named, sheets
-from .subsets import FALLS, WHOLE, Part, Subsets
+from .papers import EVERYTHING, FALLS, PRINTED, WHOLE, Part, Printed, Subsets, named, sheets
 
 UNEDITED = "unedited"
 ALWAYS = ("Model", "Editor")

@@ -19,7 +19,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
-from edit_harness_plugins.commands.report.subsets import Subsets
+from edit_harness_plugins.commands.report.papers import Subsets
 from edit_harness_plugins.commands.results.pairing import Contrast, Pairing
 
 from .packs import Contents, Expected

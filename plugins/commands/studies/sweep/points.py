@@ -20,8 +20,8 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import DIRECTION, HUNDREDTHS, MeasureRow
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
+from edit_harness_plugins.commands.report.figures import HeatMap
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
-from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""

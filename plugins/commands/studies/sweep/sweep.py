@@ -22,7 +22,7 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.commands.report import figures, formats, heatmaps
+from edit_harness_plugins.commands.report import figures, formats
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
@@ -146,13 +146,13 @@ def finish(todo: Sweep, found: SweepResults) -> None:
     names = {"editor": editor, "task": flags.task, "model": todo.model.name}
     data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
     heats = found.maps()
-    maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
+    maps = [part for heat in heats for part in (figures.terminal(heat, out.width), "")]
     table = found.table(f"{editor} on {counted(len(todo.cases), 'development case')}")
     shown = maps if len(found.axes) == 2 else []
     show(data, *shown, table, *found.conclusions, as_json=flags.as_json)
     title = f"{editor} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = heatmaps.write(flags.html, flags.png, heats, title, lines)
+    written = figures.write(flags.html, flags.png, heats, title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)

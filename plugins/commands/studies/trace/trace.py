@@ -23,8 +23,8 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report import figures, heatmaps
-from edit_harness_plugins.commands.report.heatmaps import HeatMap
+from edit_harness_plugins.commands.report import figures
+from edit_harness_plugins.commands.report.figures import HeatMap
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run.console import err
 
@@ -172,9 +172,9 @@ def finish(
         **as_data(made),
     }  # fmt: skip
     maps = heat_maps(made, how.window)
-    parts = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
+    parts = [part for heat in maps for part in ("", figures.terminal(heat, out.width))]
     show(data, *lines, *parts, as_json=flags.as_json)
-    for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
+    for name in figures.write(flags.html, flags.png, maps, "Causal trace", lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
