@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.shell.terminal import Terminal
-from edit_harness_plugins.commands.report import figures as heatmaps
-from edit_harness_plugins.commands.report.figures import HeatMap
+from edit_harness_plugins.commands.report import heatmaps
+from edit_harness_plugins.commands.report.heatmaps import HeatMap
 
 SMALL = HeatMap(
     "Hidden states",

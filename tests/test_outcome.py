@@ -21,7 +21,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report.remarks import collapsed
+from edit_harness_plugins.commands.report.facts import collapsed
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 from edit_harness_plugins.intervals import KINDS

@@ -3,7 +3,6 @@
 import csv
 import io
 import os
-import sys
 from dataclasses import replace
 
 import pytest
@@ -200,13 +199,6 @@ def test_folders_are_not_written_to(tell, runs):
     before = stamps()
     tell(*paths(runs), "--layout", "paper", "--format", "csv")
     assert stamps() == before
-
-
-def test_figures_need_matplotlib(tell, runs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = tell(*paths(runs), "--figures", "figures")
-    failed(result, 2, "figures need matplotlib", "pip install 'edit-harness[figures]'")
-    assert result.stdout == ""
 
 
 def test_a_name_that_tells_no_format(tell, runs):

@@ -148,17 +148,6 @@ def test_a_site_without_entries_says_so(tmp_path):
     assert "row 3 is damaged" in html
 
 
-def test_an_entry_that_cannot_be_shown_does_not_stop_the_others(editors, base, tmp_path):
-    odd = altered(base, base.cases, list(base.records), label="odd")
-    odd.manifest = None
-    broken = replace(entry(odd), bundle="odd.zip")
-    left_out = write([broken, *entries(editors, "recomputed")], [], tmp_path / "site", "x")
-    assert [name for name, _ in left_out] == ["odd.zip"]
-    assert left_out[0][1].startswith("it cannot be shown: AttributeError")
-    assert len(list((tmp_path / "site" / "runs").iterdir())) == 1
-    assert "odd.zip" in (tmp_path / "site" / "index.html").read_text()
-
-
 def test_models_are_told_apart_by_their_weights(base):
     model = {"digest": "0" * 64}
     runs = [editor(base, "one", 0.5, 0.5), editor(base, "two", 0.9, 0.9, model=model)]

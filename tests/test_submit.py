@@ -89,14 +89,6 @@ def test_what_no_file_has_cannot_be_run_again(made):
     assert "--plugin FILE" in error.value.remedy
 
 
-def test_a_shard_is_no_submission(made, tmp_path):
-    run, _ = made
-    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *SAID)
-    assert code == 2
-    assert "is shard 1 of 2 of a run, and a submission is a whole one" in printed
-    assert "edit-harness merge" in printed
-
-
 def test_some_cases_only(made, tmp_path):
     run, _ = made
     folder = RunFolder(changed(run, tmp_path))

@@ -113,7 +113,7 @@ class WorkerActor:
 
 
 class Actors:
-    """`Workers` that are Ray's actors; ``make`` makes what works in the process of a worker's number."""
+    """Workers that are Ray's actors, as `pool` needs them; ``make`` makes what works in the process of a worker's number."""
 
     def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
         self._numbers = count()

@@ -48,7 +48,7 @@ class Entry(Entrant):
 
     submission: Mapping[str, Any]
     bundle: str = ""
-    """The name of its file, to name it if it cannot be shown."""
+    """The name of its file, to name it among rivals."""
 
     @classmethod
     def of(cls, run: Results, submission: Mapping[str, Any], badge: str, bundle: str = "") -> Entry:
@@ -89,7 +89,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
                 why = f"check {first.check}, {first.name}: {first.text}"
                 rejected.append((bundle.name, why))
         entries, told = side_by_side(entries)
-        rejected += write(entries, rejected, Path(out), title)
+        write(entries, rejected, Path(out), title)
     for line in [*told, *(f"left out {name}: {reason}" for name, reason in rejected)]:
         err.print(one_line(line), soft_wrap=True)
     number = len(bundles) - len(rejected)
@@ -167,8 +167,8 @@ def claim(identity: Identity) -> str:
 
 def write(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], out: Path, title: str
-) -> list[tuple[str, str]]:
-    """Write the site; return the entries that cannot be shown, and why. What was there stays if it fails.
+) -> None:
+    """Write the site. What was there stays if it fails.
 
     Raises `UsageError` for a folder of other files, `ResourceError` if the disk does not take it.
     """
@@ -180,17 +180,9 @@ def write(
             f"{out} has files that are no part of a site, such as {others[0]}",
             "name a folder of its own: --out SITE",
         )
-    good, unshown = [], []
-    for entry in entries:
-        try:
-            list(_files([entry], (), title))
-            good.append(entry)
-        except Exception as error:  # a bundle that passed may still hold what nobody thought of
-            why = f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
-            unshown.append((entry.bundle, why))
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        for name, text in _files(good, [*rejected, *unshown], title):
+        for name, text in _files(entries, rejected, title):
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="")
@@ -202,7 +194,6 @@ def write(
         raise ResourceError(
             f"the site {out} cannot be written: {error.strerror}", "name another place: --out SITE"
         ) from None
-    return unshown
 
 
 def _files(

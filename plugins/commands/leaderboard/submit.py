@@ -86,15 +86,10 @@ def check(run: Results) -> None:
             f"{path} is not finished: {run.pending} texts wait for a judge",
             f"edit-harness score {path}",
         )
-    if run.shard:
-        raise UsageError(
-            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
-            "join the shards first: edit-harness merge SHARD…",
-        )
     if cases_digest(run.cases) != run.manifest.identity.task.data:
         raise UsageError(
             f"{path} has {len(run.cases)} of the cases, and a submission has all",
-            "run it without --limit and --samples",
+            "run it without --limit and --samples; merge joins shards",
         )
     if some := [name for name, digest in run.manifest.identity.code if UNVERSIONED in digest]:
         raise UsageError(

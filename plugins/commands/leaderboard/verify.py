@@ -18,6 +18,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from edit_harness.errors import UsageError, one_line
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry.registry import Plugins
@@ -144,7 +146,7 @@ def _run(
     )
     try:
         code = process.wait(task["seconds"])
-        data = json.loads(end.read_text(encoding="ascii"))
+        found = msgspec.json.decode(end.read_bytes(), type=Report)
     except subprocess.TimeoutExpired:
         return f"took longer than {task['seconds']:g} s"
     except (OSError, ValueError):
@@ -153,8 +155,7 @@ def _run(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    findings = [Finding(**each) for each in data["findings"]]
-    return replace(report, findings=findings, digest=data["digest"], replay=data["replay"])
+    return found
 
 
 def main(task: Mapping[str, Any]) -> None:
@@ -182,7 +183,7 @@ def main(task: Mapping[str, Any]) -> None:
         findings, tally = replay.replayed(evidence, Draw(**draw))
     digest = evidence.digests.get(SUMS, "")
     report = Report(task["bundle"], task["level"], findings, digest, tally)
-    (Path(task["folder"]) / "report.json").write_text(json.dumps(report.as_dict()), "ascii")
+    Path(task["folder"], "report.json").write_bytes(msgspec.json.encode(report))
 
 
 if __name__ == "__main__":

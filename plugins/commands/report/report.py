@@ -1,4 +1,4 @@
-"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures."""
+"""The command ``report``: the numbers of runs as tables, for a paper or as a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from edit_harness.shell.options import debug, many, with_plugins
 from edit_harness.shell.terminal import Terminal
 from edit_harness_plugins import intervals
 
-from . import figures as drawing
 from . import formats, layouts, page, written
 from .formats import Grid
 from .typesetting import printed
@@ -34,7 +33,6 @@ err = Terminal(stderr=True)
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @intervals.option
-@click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
 @debug
@@ -44,14 +42,11 @@ def report(
     runs: Sequence[str],
     form: str | None,
     out: str | None,
-    figures: str | None,
     metrics: Sequence[str],
     **given: Any,
 ) -> None:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
     form = _format(form, out)
-    if figures:
-        drawing.check()
     names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
     read = [
         replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[given["interval"]])
@@ -73,11 +68,6 @@ def report(
         _say("saved", out)
     else:
         stdout.out(text, end="")
-    if figures:
-        drawn, missing = drawing.draw(read, Path(figures).expanduser())
-        for label, found in (("saved", drawn), ("missing", missing)):
-            for line in found:
-                _say(label, line)
 
 
 def _say(label: str, text: object) -> None:

@@ -72,13 +72,6 @@ class Filled:
         """The runs that edited something."""
         return [each.run for each in self.some if not each.unedited]
 
-    @property
-    def kind(self) -> str:
-        """What tells it from the same table of other runs: data, precision, regime."""
-        told = [facts(run) for run in self.edited or [each.run for each in self.some]]
-        data = dict.fromkeys(f"{own['Task']} (data {own['Data']})" for own in told)
-        return f"{' and '.join(data)}, {told[0]['Precision']}, {told[0]['Mode']}"
-
 
 def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     """Return the papers' tables that runs have numbers for, and a line for each other one."""

@@ -19,8 +19,7 @@ from edit_harness.run.report import single
 from edit_harness.run.results import Results
 from edit_harness.shell.terminal import Terminal, plain
 
-from ..report import formats, layouts
-from ..report import remarks as about
+from ..report import facts, formats, layouts
 from ..report.facts import failed, grouped, labels, sound
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     yield "failed", failed(run)
     for why in list(_reasons(run.failures))[:SHOWN_FAILURES]:
         yield "", why[: 3 * err.width]
-    yield from about.remarks(run)
+    yield from facts.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
         yield "next", f"edit-harness score {run.folder.path}{who}"

@@ -22,7 +22,7 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.commands.report import figures, formats
+from edit_harness_plugins.commands.report import formats, heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
@@ -53,10 +53,10 @@ class Sweep:
         self.model = assembly.load(plugins, name, **options)
         self.axes = points.axes(self.editor, asked, len(self.model.architecture.blocks))
         self.points = points.points(self.axes)
-        every = [case.id for case in self.benchmark.cases]
-        before = every.index(self.cases[0].id)
+        ids = [case.id for case in self.benchmark.cases]
+        before = ids.index(self.cases[0].id)
         self.split = (
-            f"the last {counted(len(self.cases), 'case')} of {len(every):,}; "
+            f"the last {counted(len(self.cases), 'case')} of {len(ids):,}; "
             f"the first {before:,} are left to test: --limit {before}"
         )
 
@@ -131,7 +131,7 @@ def check(flags: SweepFlags) -> dict[str, str]:
     if twice := asked.keys() & flags.editor_args.keys():
         raise UsageError(f"field {min(twice)} is in the grid and in --editor-args", "say it once")
     if flags.png:
-        figures.check()
+        heatmaps.check()
     return asked
 
 
@@ -146,13 +146,13 @@ def finish(todo: Sweep, found: SweepResults) -> None:
     names = {"editor": editor, "task": flags.task, "model": todo.model.name}
     data = {**names, "cases": [case.id for case in todo.cases], **found.data()}
     heats = found.maps()
-    maps = [part for heat in heats for part in (figures.terminal(heat, out.width), "")]
+    maps = [part for heat in heats for part in (heatmaps.terminal(heat, out.width), "")]
     table = found.table(f"{editor} on {counted(len(todo.cases), 'development case')}")
     shown = maps if len(found.axes) == 2 else []
     show(data, *shown, table, *found.conclusions, as_json=flags.as_json)
     title = f"{editor} on {todo.model.name}, {flags.task}"
     lines = [("split", todo.split), *found.conclusions]
-    written = figures.write(flags.html, flags.png, heats, title, lines)
+    written = heatmaps.write(flags.html, flags.png, heats, title, lines)
     if flags.save_preset and found.best:
         preset_of(todo, found, found.best).save(Path(flags.save_preset).expanduser())
         written.append(flags.save_preset)
