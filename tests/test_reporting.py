@@ -16,7 +16,7 @@ from test_runner import Push
 from edit_harness.cli import main
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import facts, layouts, remarks
+from edit_harness_plugins.commands.report import facts, layouts
 from edit_harness_plugins.commands.run import console
 
 
@@ -157,7 +157,7 @@ def test_a_folder_that_is_named_twice_stands_once(tell, runs):
 
 def test_a_run_that_breaks_models_says_so_everywhere(runs, monkeypatch):
     """What the terminal says of a run stands in its report and on its page too."""
-    monkeypatch.setattr(remarks, "ENOUGH", len(runs[1].everything))
+    monkeypatch.setattr(facts, "ENOUGH", len(runs[1].everything))
     rows = [
         replace(r, status="nonfinite") if i < 2 else r for i, r in enumerate(runs[1].everything)
     ]

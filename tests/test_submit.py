@@ -116,16 +116,6 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     assert "--tuned-on pocket" in (Path(__file__).parents[1] / "README.md").read_text()
 
 
-def test_nothing_said(made):
-    code, printed = edit_harness(
-        "submit", made[0].folder.path, "--contact", " ", "--tuned-on", "none"
-    )
-    assert (code, printed) == (
-        2,
-        "error: --contact is empty\n       none, if there is nothing to say\n",
-    )
-
-
 def test_a_key_is_never_packed(made, tmp_path):
     run, _ = made
     path = changed(run, tmp_path, label="sk-" + "a1" * 20)

@@ -40,10 +40,6 @@ def submit(
     plugins: Plugins, run: str, out: str | None, baseline: Sequence[str], **said: str
 ) -> int:
     """Make the bundle with what the submitter says, print how it is checked, and return the exit code."""
-    for name in ("contact", "licence", "tuned_on"):
-        if not said[name].strip():
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is empty", "none, if there is nothing to say")
     folder = RunFolder.at(run)
     made = Results.read(folder, own_metrics(plugins, folder))
     check(made)

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec import convert
 
 from edit_harness.errors import UsageError, one_line
 from edit_harness.hookspecs import DISTRIBUTION
@@ -146,7 +146,7 @@ def _run(
     )
     try:
         code = process.wait(task["seconds"])
-        found = msgspec.json.decode(end.read_bytes(), type=Report)
+        found = convert(json.loads(end.read_text(encoding="ascii")), Report)
     except subprocess.TimeoutExpired:
         return f"took longer than {task['seconds']:g} s"
     except (OSError, ValueError):
@@ -183,7 +183,7 @@ def main(task: Mapping[str, Any]) -> None:
         findings, tally = replay.replayed(evidence, Draw(**draw))
     digest = evidence.digests.get(SUMS, "")
     report = Report(task["bundle"], task["level"], findings, digest, tally)
-    Path(task["folder"], "report.json").write_bytes(msgspec.json.encode(report))
+    Path(task["folder"], "report.json").write_text(json.dumps(report.as_dict()), "ascii")
 
 
 if __name__ == "__main__":

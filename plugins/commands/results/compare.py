@@ -11,7 +11,7 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.manifest import Identity, Manifest, Segment
+from edit_harness.folder.manifest import Identity, Segment
 from edit_harness.folder.manifest import as_json as as_mapping
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import report
@@ -248,21 +248,21 @@ def difference(one: Results, two: Results) -> Difference:
     shared = [pair for pair in pairs if same_content(one, two, pair[0].case)]
     cases = {record.case for run in (one, two) for record in run.records}
     rows = [{r.visit: {**vars(r), "seconds": None} for r in run.everything} for run in (one, two)]
+    besides = [
+        {
+            "judged_by": run.manifest.judged_by and as_mapping(run.manifest.judged_by),
+            "environment": environment_of(run.manifest.segments),
+            "cases": len(run.manifest.cases),
+        }
+        for run in (one, two)
+    ]
     return Difference(
         identity,
-        list(changes(_besides(one.manifest), _besides(two.manifest))),
+        list(changes(*besides)),
         shared,
         len(cases) - len(shared),
         same=not identity and rows[0] == rows[1],
     )
-
-
-def _besides(said: Manifest) -> dict[str, Any]:
-    return {
-        "judged_by": said.judged_by and as_mapping(said.judged_by),
-        "environment": environment_of(said.segments),
-        "cases": len(said.cases),
-    }
 
 
 def identities(one: Identity, two: Identity) -> list[Change]:

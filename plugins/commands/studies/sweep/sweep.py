@@ -22,7 +22,7 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
 from edit_harness.run.rows import mark
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.commands.report import formats, heatmaps
+from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
@@ -103,12 +103,12 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         *_, made = map(todo.assembled, todo.points)
     names = mapped(flags.measures, made.measures)
     if not flags.quiet:
-        say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
-        say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
+        console.line("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
+        console.line("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
         grid = [f"{f} {', '.join(map(points.shown, values))}" for f, values in todo.axes.items()]
-        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
-        say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
-        say("split", todo.split)
+        console.line("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
+        console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
+        console.line("split", todo.split)
     check_writable(Path(flags.output_path))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
     finish(todo, found)
@@ -135,11 +135,6 @@ def check(flags: SweepFlags) -> dict[str, str]:
     return asked
 
 
-def say(label: str, text: str) -> None:
-    """Print one labelled line on stderr."""
-    console.err.print(formats.labelled(label, text, console.err.width))
-
-
 def finish(todo: Sweep, found: SweepResults) -> None:
     """Print maps and a table, or JSON, and write the files that are asked for. Raises `ResourceError`."""
     flags, editor = todo.flags, todo.editor.name
@@ -158,8 +153,8 @@ def finish(todo: Sweep, found: SweepResults) -> None:
         written.append(flags.save_preset)
     if not flags.quiet:
         for path in written:
-            say("saved", path)
-        say("runs", f"{flags.output_path}/")
+            console.line("saved", path)
+        console.line("runs", f"{flags.output_path}/")
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:
