@@ -20,7 +20,6 @@ from edit_harness_plugins.commands.report.templates import (
     LONGEST,
     clipped,
     embedded,
-    host,
     shown,
     visible,
 )
@@ -99,27 +98,6 @@ def test_data_in_a_script_end_no_script_and_come_back(text):
     assert not set(found) & set("<>&\u2028\u2029")
     assert found.isascii()
     assert json.loads(found) == shown({text: [text, 1, None]})
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("https://example.org/a?b=c#d", "example.org"),
-        ("https://example.org:8443/", "example.org:8443"),
-        ("http://example.org", ""),
-        ("javascript:alert(1)", ""),
-        ("https://user:secret@example.org", ""),
-        ("https://user@example.org", ""),
-        ("https://exаmple.org", ""),  # a Cyrillic letter
-        ("https://example.org/ x", ""),
-        ("https://example.org:x", ""),
-        ("https://[::1", ""),
-        ("https:///path", ""),
-        ("", ""),
-    ],
-)
-def test_only_plain_https_addresses_are_links(address, expected):
-    assert host(address) == expected
 
 
 # --- what a page holds -------------------------------------------------------------------------------

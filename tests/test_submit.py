@@ -89,17 +89,6 @@ def test_what_no_file_has_cannot_be_run_again(made):
     assert "--plugin FILE" in error.value.remedy
 
 
-def test_some_cases_only(made, tmp_path):
-    run, _ = made
-    folder = RunFolder(changed(run, tmp_path))
-    folder.write_cases(run.cases[:5])
-    some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
-    folder.write_manifest(with_entries(folder.manifest(), **some))
-    code, printed = edit_harness("submit", folder.path, *SAID)
-    assert code == 2
-    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
-
-
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
     run, baseline = made

@@ -101,10 +101,8 @@ def run_pytest(checks: Checks, words: str, *, debug: bool) -> int:
         options += ["-o", f"faulthandler_timeout={checks.flags['seconds']}"]
         options += ["-o", "faulthandler_exit_on_timeout=true"]
         asked = [word for word in words.split() if word not in ("and", "or", "not")]
-        code = pytest.main([*options, "-k", " and ".join(asked), "checks.py"], plugins=[checks])
-    if checks.error:
-        raise checks.error
-    return int(code)
+        found = [*options, "-k", " and ".join(asked), "checks.py"]
+        return int(pytest.main(found, plugins=[checks]))
 
 
 def pytest_collectstart(collector: Any) -> None:
@@ -128,7 +126,6 @@ class Checks:
     package: Package
     flags: Mapping[str, Any]
     planned: bool = False
-    error: BaseException | None = None
 
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what to check."""
@@ -138,12 +135,6 @@ class Checks:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Note that a worker knows which checks there are."""
         self.planned = True
-
-    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
-        """Note what ended pytest."""
-        self.error = excinfo.value
-
-    pytest_internalerror = pytest_keyboard_interrupt
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Print the table of a run."""

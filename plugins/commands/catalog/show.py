@@ -153,7 +153,6 @@ def print_entry(label: str, content: Any) -> None:
 
 
 def _measure(facts: Mapping[str, Any]) -> str:
-    """Return what a card says of one measure, each thing on its line."""
     # Here, since it brings numpy along.
     from edit_harness.run.report import HUNDREDTHS
 

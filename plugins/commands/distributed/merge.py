@@ -170,7 +170,6 @@ def _rows(
 
 
 def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
-    """Return the folder of the whole run. Raises `RunFolderError` if it has rows already."""
     identity, preview = manifest.identity, manifest.preview
     names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
     name = folder_name(*names, preview.precision if preview else "")

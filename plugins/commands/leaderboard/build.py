@@ -20,7 +20,7 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import structs
 
-from edit_harness.errors import DataError, ResourceError, UsageError, one_line
+from edit_harness.errors import DataError, UsageError, one_line
 from edit_harness.files import digest, dumps, finite
 from edit_harness.folder.manifest import Identity, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
@@ -29,6 +29,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
+from ..report import written
 from ..report.facts import statuses
 from ..report.page import Entrant, Protocol, boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
@@ -182,24 +183,21 @@ def write(
         )
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        for name, text in _files(entries, rejected, title):
-            path = fresh / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="")
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
-    except OSError as error:
+        with written(f"the site {out}", "name another place: --out SITE"):
+            for name, text in _files(entries, rejected, title):
+                path = fresh / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", newline="")
+            if out.exists():
+                shutil.rmtree(out)
+            fresh.rename(out)
+    finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        raise ResourceError(
-            f"the site {out} cannot be written: {error.strerror}", "name another place: --out SITE"
-        ) from None
 
 
 def _files(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], title: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of the site, a name and a text each."""
     ordered = [entry for _, entry in sorted({entry.href: entry for entry in entries}.items())]
     told = {"title": title, "level": f"{LEVEL:.0%}", "rejected": sorted(rejected)}
     boards = boards_of(ordered)

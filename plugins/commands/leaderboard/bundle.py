@@ -153,34 +153,31 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
             raise Rejected("no file: `edit-harness submit RUN` makes a bundle, a .zip")
         if status.st_size > limits.compressed:
             raise Rejected(f"{status.st_size:,} bytes, more than {limits.compressed:,}")
+        size = 0
         with zipfile.ZipFile(bundle) as archive:
-            return _from_archive(archive, into, limits)
+            # Whatever a header says of a member, it becomes a plain file of so many bytes.
+            names = [info.orig_filename for info in archive.infolist()]
+            if wrong := [name for name in names if name not in NAMES]:
+                raise Rejected(
+                    f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
+                    "bundle, of nothing but its files and without a folder around them"
+                )
+            if len(names) > len(set(names)):
+                raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
+            for name in names:
+                with archive.open(name) as member, (into / name).open("xb") as file:
+                    while piece := member.read(PIECE):
+                        size += len(piece)
+                        if size > limits.uncompressed:
+                            most = f"{limits.uncompressed:,} bytes"
+                            raise Rejected(f"{name} unpacks to more than {most}")
+                        file.write(piece)
+            return {name: files.sha256_of(into / name) for name in names}
     except Rejected:
         raise
     # zipfile raises many of an archive that is damaged, or made to do harm.
     except Exception as error:
         raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
-
-
-def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
-    """Copy the members; whatever a header says of one, it becomes a plain file of so many bytes."""
-    names = [info.orig_filename for info in archive.infolist()]
-    if wrong := [name for name in names if name not in NAMES]:
-        raise Rejected(
-            f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
-            "bundle, of nothing but its files and without a folder around them"
-        )
-    if len(names) > len(set(names)):
-        raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
-    size = 0
-    for name in names:
-        with archive.open(name) as member, (into / name).open("xb") as file:
-            while piece := member.read(PIECE):
-                size += len(piece)
-                if size > limits.uncompressed:
-                    raise Rejected(f"{name} unpacks to more than {limits.uncompressed:,} bytes")
-                file.write(piece)
-    return {name: files.sha256_of(into / name) for name in names}
 
 
 def loads(raw: bytes) -> Any:

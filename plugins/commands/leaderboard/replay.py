@@ -255,7 +255,6 @@ def _component(evidence: Evidence, kind: str, said: EditorId) -> Component:
 
 
 def _check_same(made: Named, said: EditorId, **ours: Any) -> None:
-    """Raise `CannotCheck` if something is made here otherwise than a run says."""
     for part in ("version", "fields", "provenance"):
         if part in ours and json.loads(dumps(ours[part])) != getattr(said, part):
             raise CannotCheck(f"the {part} of {made.name} are others here than in the run")

@@ -74,7 +74,6 @@ def existing(names: Sequence[str]) -> list[Path]:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    """Yield what each check came to, and what that means."""
     yield f"bundle   {report.bundle}"
     for finding in report.findings:
         said = f": {finding.text}" if finding.text else ""

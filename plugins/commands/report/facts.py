@@ -24,12 +24,8 @@ SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 COLLAPSE = 10.0
 """A model has collapsed if its perplexity is so many times the unedited model's."""
-NONFINITE = 0.05
-"""The share of broken models above which a remark says so."""
 KNOWS = 0.2
 """The share of right answers below which a model cannot do a task."""
-ENOUGH = 20
-"""The least number of cases for a share."""
 TELLING = (
     "Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Tokenizer", "Seed", "Data",
     "Shard",
@@ -223,10 +219,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
             "collapse",
             f"at {min(lost)}: the perplexity is {COLLAPSE:g} times as high, or infinite",
         )
-    broken = sum(record.status == "nonfinite" for record in run.records)
-    if len(run.records) >= ENOUGH and broken > NONFINITE * len(run.records):
-        share = f"{broken / len(run.records):.0%} of the edited models answer with NaN or infinity"
-        yield "BROKEN", f"{share}: the numbers say little of an editor that works"
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):

@@ -114,7 +114,6 @@ def _colour(shade: float) -> str:
 
 
 def _ink(shade: float) -> str:
-    """Return the colour of numbers on a shade."""
     return "#ffffff" if shade > TURN else "#000000"
 
 

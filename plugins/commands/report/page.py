@@ -141,16 +141,17 @@ def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     }
     found = []
     for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
-        rows = sorted(groups[of], key=_place)
+        # Of a model the unedited one stands first.
+        rows = sorted(
+            groups[of],
+            key=lambda row: (
+                row.model, row.weights, not unedited(row.run), row.run.label,
+                row.run.manifest.fingerprint,
+            ),
+        )  # fmt: skip
         columns = {name: line.measure for row in rows for name, line in row.lines.items()}
         found.append(Board(of, columns, rows))
     return found
-
-
-def _place(row: Entrant) -> tuple[str, str, bool, str, str]:
-    """Return what rows are sorted by at first: model, the unedited one first, editor."""
-    run = row.run
-    return row.model, row.weights, not unedited(run), run.label, run.manifest.fingerprint
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -228,7 +229,6 @@ def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:
-    """Return a case with its record."""
     return {
         "id": case.id,
         "status": record.status,
@@ -259,7 +259,6 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
 def _answered(
     probe: Probe, before: Answer | None, after: Answer | None
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yield what a probe's answers are, as lists that the explorer draws."""
     if isinstance(probe.query, Choose):
         for i, candidate in enumerate(probe.query.candidates):
             yield "choices", [candidate, _choice(before, i), _choice(after, i)]

@@ -71,7 +71,6 @@ def _beside(number: int, name: str, shows: str, suffix: str = "") -> Printed:
 
 
 def _people(numbers: str, kind: str, shows: str) -> Printed:
-    """Return a table of Seesaw-CF by groups of people."""
     return Printed(
         f"{SEESAW}, Tables {numbers}", f"D_d by edited property and {shows}", {"seesaw-cf": SEESAW},
         {"": "D"}, split="edited", groups=(kind,), value="change", ranked=False,

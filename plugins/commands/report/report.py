@@ -75,7 +75,6 @@ def _say(label: str, text: object) -> None:
 
 
 def _format(form: str | None, out: str | None) -> str:
-    """Return the format that was named, or that a file's name ends with, or a table."""
     if form or not out:
         return form or TABLE
     suffix = Path(out).suffix.lower()
@@ -88,7 +87,6 @@ def _format(form: str | None, out: str | None) -> str:
 
 
 def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
-    """Return the tables of numbers, and behind them what the numbers are of."""
     if layout == "paper":
         grids, missing = printed(runs)
         for line in missing:

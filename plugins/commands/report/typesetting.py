@@ -230,7 +230,6 @@ def _of(each: Subsets, column: Column, when: str) -> dict[str, Any]:
 def _grid(
     table: Printed, some: Sequence[Subsets], blocks: Sequence[tuple[str, Sequence[Row]]]
 ) -> Grid:
-    """Return the table of runs, with its rows by the value that splits them."""
     every = [row for _, rows in blocks for row in rows]
     columns = _columns(table, some, blocks[0][0])
     edited = [each.run for each in some if not each.unedited]
@@ -256,7 +255,6 @@ def _grid(
 
 
 def _notes(table: Printed, some: Sequence[Subsets], rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what a table is of, then what to know of its numbers."""
     runs = [each.run for each in some]
     edited = [each for each in some if not each.unedited]
     counts = [n.estimate.n for row in rows for n in row.numbers if n]

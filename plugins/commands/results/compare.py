@@ -172,20 +172,18 @@ def as_data(
         "cases": len(pairing.records),
         "left_out": dict(pairing.left_out),
         "level": LEVEL,
-        "measures": {each.name: _measure(each) for each in contrasts},
+        "measures": {
+            e.name: {
+                "A": e.first, "B": e.second, "difference": e.difference.value,
+                "low": e.difference.low, "high": e.difference.high, "n": e.difference.n,
+                "unit": e.measure.unit, "better": e.measure.better,
+                "test": e.test, "units": e.units, "p": e.p, "p_adjusted": e.adjusted,
+                "d_z": e.effect if e.test == T_TEST else None,
+                "gained": e.gained, "lost": e.lost, "differs": e.differs,
+            }
+            for e in contrasts
+        },
         "notes": notes,
-    }
-
-
-def _measure(each: Contrast) -> dict[str, Any]:
-    change, measure = each.difference, each.measure
-    return {
-        "A": each.first, "B": each.second, "difference": change.value,
-        "low": change.low, "high": change.high, "n": change.n,
-        "unit": measure.unit, "better": measure.better,
-        "test": each.test, "units": each.units, "p": each.p, "p_adjusted": each.adjusted,
-        "d_z": each.effect if each.test == T_TEST else None,
-        "gained": each.gained, "lost": each.lost, "differs": each.differs,
     }  # fmt: skip
 
 

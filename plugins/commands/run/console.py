@@ -66,7 +66,6 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
 
 
 def _set(plugin: Any) -> str:
-    """Return the fields that have another value than by default, and the plugin's note."""
     usual = defaults(type(plugin))
     own = [f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k]]
     return "  ".join(filter(None, [*own, plugin.note]))

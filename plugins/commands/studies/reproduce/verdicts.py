@@ -101,7 +101,6 @@ class Reproduction:
         return max(found, key=lambda each: each[1].n, default=(None, None))
 
     def _before(self, cell: Expected) -> bool:
-        """Tell whether a number is of the model before any edit."""
         return cell.editor not in self.contents.editors
 
     def _ruling(self, cell: Expected) -> Ruling:

@@ -269,6 +269,5 @@ def _line(name: str, measure: Measure | None) -> MeasureRow:
 
 
 def _shown(estimate: Estimate, line: MeasureRow) -> tuple[str, str]:
-    """Return a number as text, and its interval."""
     ends = "" if math.isnan(estimate.low) else report.interval(estimate, line)
     return report.show(estimate, line), ends
