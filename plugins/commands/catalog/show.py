@@ -22,14 +22,6 @@ from edit_harness.shell.terminal import Terminal, plain
 from edit_harness_plugins.composition import of_cases
 
 Content = dict[str, Any]
-EXAMPLES = {
-    **{kind: f"edit-harness --{kind} {{name}}" for kind in ("editor", "task", "control", "model")},
-    "metric": "edit-harness --task TASK --metrics {name}",
-    "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
-    "pack": "edit-harness reproduce {name}",
-    "command": "edit-harness {name} --help",
-}
-
 out = Terminal()
 
 
@@ -97,7 +89,6 @@ def card(plugins: Plugins, component: Component) -> Content:
             for key, value in fields.items()
         }
         check_recordable(component, content["fields"])
-    content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
 
 

@@ -125,7 +125,6 @@ def _check_together(one: Results, two: Results) -> None:
 
 
 def _in_order(parts: Sequence[Results]) -> list[Results]:
-    """Return the shards by their numbers. Raises an error if one is there twice, or missing."""
     known: dict[int, Results] = {}
     for part in parts:
         if (other := known.setdefault(_place(part).number, part)) is not part:
@@ -153,7 +152,6 @@ def _plan(parts: Sequence[Results]) -> list[tuple[Results, Visit]]:
 def _rows(
     parts: Sequence[Results], plan: Sequence[tuple[Results, Visit]]
 ) -> list[tuple[RunTable, int]]:
-    """Return where the record of each visit is. Raises `RunFolderError` if one is missing."""
     found: dict[tuple[Results, Visit], tuple[RunTable, int]] = {}
     for part in parts:
         table = RunTable.of(part.everything)
@@ -204,7 +202,6 @@ def _manifest(parts: Sequence[Results]) -> Manifest:
 
 
 def _environments(parts: Sequence[Results]) -> Iterator[str]:
-    """Yield a line for each thing that shards had otherwise: the last bits of numbers may differ."""
     every = [environment_of(part.manifest.segments) for part in parts]
     for key in dict.fromkeys(chain.from_iterable(every)):
         values = list(dict.fromkeys(each[key] for each in every if key in each))

@@ -172,7 +172,6 @@ class Actors:
         return [event for stream in news if (event := self._next(waited[stream], stream))]
 
     def _next(self, number: int, stream: Any) -> Event | None:
-        """Return the next event that a worker has made; None if it is through."""
         try:
             event: Event = ray().get(next(stream))
         except StopIteration:

@@ -178,7 +178,6 @@ class Pool:
                     yield from self._gone(worker, event.why)
 
     def _welcome(self, event: Ready) -> None:
-        """Let a worker in that has what the driver and the other workers have."""
         card = event.card
         for evaluation, found in zip(self.evaluations, card["identities"], strict=True):
             check_identity(evaluation.identity, found, card["host"])

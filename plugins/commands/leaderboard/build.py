@@ -49,7 +49,7 @@ class Entry(Entrant):
 
     submission: Mapping[str, Any]
     bundle: str = ""
-    """The name of its file, to name it among rivals."""
+    """The name of its file."""
 
     @classmethod
     def of(cls, run: Results, submission: Mapping[str, Any], badge: str, bundle: str = "") -> Entry:
@@ -99,7 +99,6 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
 
 
 def _badges(folder: Path) -> dict[str, str]:
-    """Return how far others have come to the same, by the digest of the bundle. Raises `DataError`."""
     found: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
         try:

@@ -226,7 +226,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _known(run: Results) -> Iterator[tuple[str, str]]:
-    """Yield how much of the task the unedited model can do: by metrics, or else by the keys of texts."""
     shares = {
         name: estimate.value
         for name, measure in run.measures.items()

@@ -108,7 +108,6 @@ def _style(shade: float | None) -> str:
 
 
 def _colour(shade: float) -> str:
-    """Return the colour of a shade, such as ``#7fa2c0``."""
     mixed = (round(p + (d - p) * shade) for p, d in zip(PALE, DARK, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 

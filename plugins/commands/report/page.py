@@ -241,7 +241,6 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
-    """Return what was asked by role, once for each prompt, with all that was answered to it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()

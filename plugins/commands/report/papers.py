@@ -194,7 +194,6 @@ class Subsets:
         return self._column(f"pre_{measure}", part), self._column(f"post_{measure}", part)
 
     def _column(self, name: str, part: Part) -> np.ndarray:
-        """Return the values of cases, NaN where a case has none or is not of the part."""
         rows, columns = self._values(name.partition("_")[2])
         values = columns.get(f"{name} {part.group}".strip(), np.full(len(rows), np.nan))
         if not part.tag:
@@ -213,7 +212,6 @@ class Subsets:
     def _mean(
         self, name: str, measure: str, values: np.ndarray, *, change: bool = False
     ) -> Estimate | None:
-        """Return the mean of what is there, over batches where there are several and edits count."""
         present = ~np.isnan(values)
         if not present.any():
             return None

@@ -20,7 +20,6 @@ from . import formats, layouts, page, written
 from .formats import Grid
 from .typesetting import printed
 
-TABLE, HTML = "table", "html"
 stdout = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
@@ -53,11 +52,11 @@ def report(
         for name in reversed(names.values())
     ]
     text = ""
-    if form == HTML and given["layout"] == "runs":
+    if form == "html" and given["layout"] == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     else:
         grids = _grids(read, given["layout"], given["verbose"])
-        if form == TABLE and not out:
+        if form == "table" and not out:
             stdout.print(*formats.rich(grids, stdout.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
@@ -76,7 +75,7 @@ def _say(label: str, text: object) -> None:
 
 def _format(form: str | None, out: str | None) -> str:
     if form or not out:
-        return form or TABLE
+        return form or "table"
     suffix = Path(out).suffix.lower()
     if suffix not in formats.NAMES:
         raise UsageError(

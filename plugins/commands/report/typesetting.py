@@ -97,7 +97,6 @@ def estimate(
 
 
 def _splits(table: Printed, some: Sequence[Subsets]) -> list[str]:
-    """Return the values that split the rows; one empty value if nothing does."""
     if table.split == "task":
         return [task for task in table.tasks if task in {each.task for each in some}]
     return _values(some, table.split) if table.split else [""]
@@ -114,7 +113,6 @@ def _groups(table: Printed, some: Sequence[Subsets]) -> list[str]:
 
 
 def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column]:
-    """Return the columns of a table, in rows that are split by a value."""
     whole = Part(table.split, split) if split and table.split != "task" else WHOLE
     if not table.by and not table.groups:
         return [Column(head, name, (whole,)) for head, name in table.measures.items()]
@@ -135,7 +133,6 @@ def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column
 
 
 def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
-    """Yield the rows of each model: the unedited one, and its editors with the best marked."""
     here = [each for each in some if table.split != "task" or each.task == split]
     columns = _columns(table, some, split)
     edited = [each for each in here if not each.unedited]
@@ -192,7 +189,6 @@ def _largest(found: Sequence[Number | None]) -> Number | None:
 
 
 def _unedited(each: Subsets, column: Column) -> Number | None:
-    """Return what was measured before edits, or after none."""
     (part,) = column.parts
     found = each.estimate("before", column.measure, part)
     if found is None and each.unedited:
@@ -201,7 +197,6 @@ def _unedited(each: Subsets, column: Column) -> Number | None:
 
 
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
-    """Return a run's number of a column; None if it has none."""
     if column.measure not in each.run.measures:
         return None
     if table.value == "falls":

@@ -256,7 +256,7 @@ def difference(one: Results, two: Results) -> Difference:
     ]
     return Difference(
         identity,
-        list(changes(*besides)),
+        list(changes(besides[0], besides[1])),
         shared,
         len(cases) - len(shared),
         same=not identity and rows[0] == rows[1],

@@ -188,7 +188,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
-    """Yield why cases failed: a reason that several share once, with the first of them."""
     cases: dict[tuple[str, str], list[str]] = {}
     for record in records:
         cases.setdefault((record.status, record.message), []).append(record.case)

@@ -234,7 +234,6 @@ class _Group:
             yield Traced(fact, float(clean[i]), noised[i], restored[i])
 
     def _run(self, rows: Sequence[_Row], around: Around) -> np.ndarray:
-        """Return the probability of each row's target in passes with something around them."""
         found = np.empty(len(rows))
 
         def run(some: Sequence[_Row]) -> None:
@@ -280,7 +279,6 @@ class _Group:
 
     @contextmanager
     def _putting_back(self, site: Site, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
-        """Give noised rows a site's clean states, each at its token."""
         lines = torch.tensor([self.first[row.which] + row.token for row in rows])
         places = batch.places(range(len(rows)), [row.token for row in rows])
         with ExitStack() as stack:
@@ -296,7 +294,6 @@ class _Group:
 
 @contextmanager
 def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
-    """Put values, one vector for each place, in the place of what comes out of a module."""
 
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         whole = hooks.by_row(hooks.first(output), rows)

@@ -238,7 +238,6 @@ def _estimated(
     noised: np.ndarray,
     indirect: Mapping[str, np.ndarray],
 ) -> Effects:
-    """Return the estimates of values by noise or fact, which is their first axis."""
     columns = {"clean": clean, "noised": noised, "total": clean - noised}
     for kind, values in indirect.items():
         for row, layer in np.ndindex(values.shape[1:]):
