@@ -203,7 +203,6 @@ def test_builders_are_listed_and_have_cards(tell):
     assert "builders" in run(main, ["ls"]).stdout
     shown = json.loads(run(main, ["show", "seesaw", "--json"]).stdout)
     assert shown["makes"] == "a folder"
-    assert "build-data seesaw" in shown["example"]
     assert shown["fields"]["people"] == 100
     assert tell("--help").exit_code == 0
 
