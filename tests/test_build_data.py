@@ -130,11 +130,7 @@ def test_a_file_and_a_folder_do_not_replace_each_other(tell, tmp_path):
     ("args", "code", "parts"),
     [
         (("counterfat", "--triples", "facts.jsonl"), 3, ["did you mean counterfact"]),
-        (
-            ("counterfact", "--triples", "none.csv"),
-            4,
-            ["none.csv cannot be read", "check its name"],
-        ),
+        (("seesaw", "--triples", "none.csv"), 4, ["none.csv cannot be read", "check its name"]),
         (
             counterfact("--templates", "none.json"),
             4,
