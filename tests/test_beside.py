@@ -23,7 +23,7 @@ from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
-from edit_harness_plugins.commands.report.remarks import remarks
+from edit_harness_plugins.commands.report.facts import remarks
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")

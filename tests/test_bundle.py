@@ -18,7 +18,7 @@ from edit_harness.folder.manifest import fingerprint
 from edit_harness_plugins.commands.leaderboard import bundle
 from edit_harness_plugins.commands.leaderboard.bundle import LIMITS, MEMBERS, Limits, Rejected
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
-from edit_harness_plugins.commands.leaderboard.sandbox import inspect
+from edit_harness_plugins.commands.leaderboard.verify import inspect
 
 SMALL = Limits(compressed=200_000, uncompressed=400_000)
 
@@ -159,12 +159,9 @@ def test_what_is_packed_is_unpacked(tmp_path):
 TEXTS = {
     "NaN": (b'{"a": NaN}', "NaN is no number"),
     "infinity": (b"[-Infinity]", "-Infinity is no number"),
-    "beyond floats": (b"[1e999]", "a number is out of range"),
     "a number of a million digits": (b"[" + b"7" * 10**6 + b"]", "no JSON: Exceeds the limit"),
     "a key twice": (b'{"a": 1, "b": {"c": 1, "c": 2}}', "a key is there twice"),
-    "deep": (b"[" * 17 + b"]" * 17, "nested too deeply"),
     "very deep": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
-    "deep in objects": (b'{"a":' * 17 + b"1" + b"}" * 17, "nested too deeply"),
     "half a surrogate": (rb'["\ud800"]', "surrogates not allowed"),
     "half a surrogate in a key": (rb'{"\udfff": 1}', "surrogates not allowed"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "byte 0 is not ASCII: 0xef"),
@@ -180,12 +177,12 @@ TEXTS = {
 def test_json_that_is_not_strict(name):
     text, why = TEXTS[name]
     with pytest.raises(Rejected, match=why):
-        bundle.loads(text, SMALL)
+        bundle.loads(text)
 
 
 def test_json_that_is_strict():
     for text in ('{"a": [1, -2.5e-3, null, true, "\\u00e9\\ud83d\\ude00"]}', "[" * 16 + "]" * 16):
-        assert bundle.loads(text.encode(), SMALL) == json.loads(text)
+        assert bundle.loads(text.encode()) == json.loads(text)
 
 
 MARK = fingerprint(MANIFEST.identity)[:12]
@@ -220,7 +217,7 @@ FILES = {
     "no status": (row(status=None), "row 0 is none: .*status"),
     "a number as a case": (row(case=1), "Expected `str`, got `int`"),
     "a boolean as a number": (row(state=True), "Expected `int`, got `bool`"),
-    "a number beyond floats": (line_of(ENDLESS), "a number is out of range"),
+    "a number beyond floats": (line_of(ENDLESS), "[Nn]umber out of range"),
     "values that are none": (row(values={"m": {"x": None}}), "Expected `float`, got `null`"),
     "a number as answers": (row(after=5), "Expected `array`, got `int`"),
     "an unknown field": (row(zeal=1), "unknown field `zeal`"),

@@ -13,7 +13,7 @@ from test_runner import Push
 from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.folder.manifest import as_json
-from edit_harness_plugins.commands.results.diff import (
+from edit_harness_plugins.commands.results.compare import (
     ABSENT,
     Change,
     changes,

@@ -26,8 +26,8 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report.remarks import remarks
-from edit_harness_plugins.commands.report.subsets import unedited
+from edit_harness_plugins.commands.report.facts import remarks
+from edit_harness_plugins.commands.report.papers import unedited
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip

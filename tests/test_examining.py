@@ -14,9 +14,8 @@ from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
 from edit_harness.run.results import Results
-from edit_harness_plugins.commands.report.facts import sound
+from edit_harness_plugins.commands.report.facts import remarks, sound
 from edit_harness_plugins.commands.report.layouts import besides
-from edit_harness_plugins.commands.report.remarks import remarks
 from edit_harness_plugins.controls.collapse import perplexities
 from edit_harness_plugins.controls.effects import side_effects
 from edit_harness_plugins.reading import reread

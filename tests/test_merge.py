@@ -22,7 +22,7 @@ from edit_harness.interfaces import Regime
 from edit_harness.run import plan
 from edit_harness.run.results import Results
 from edit_harness_plugins.commands.distributed.merge import merge
-from edit_harness_plugins.commands.results.diff import environment_of
+from edit_harness_plugins.commands.results.compare import environment_of
 from edit_harness_plugins.commands.run.shards import Share
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)

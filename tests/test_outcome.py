@@ -21,7 +21,7 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import remarks
+from edit_harness_plugins.commands.report import facts
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
@@ -364,7 +364,7 @@ def test_models_that_judged_are_named(evaluate):
     by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
     manifest = with_entries(run.manifest, judged_by=by)
     judged = replace(run, everything=rows, manifest=manifest)
-    assert (judged.results()["unparsed"], remarks.judged(judged), judged.served) == (
+    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (
         1,
         2,
         ["a", "b"],

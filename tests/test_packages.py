@@ -14,7 +14,7 @@ from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins.commands.catalog import plugins as inventory
+from edit_harness_plugins.commands.catalog import list as inventory
 
 EDITOR = """
 from edit_harness import Editor, hookimpl
@@ -148,7 +148,7 @@ def test_failures_of_files_of_one_name_are_kept_apart(here, monkeypatch):
     found = Plugins.installed()
     (failure,) = found.failures
     assert failure.package.source == str(files[1])
-    states = {row["from"]: row["state"] for row in inventory.rows(found)}
+    states = {row["from"]: row["state"] for row in inventory.packages(found)}
     assert (states[str(files[0])], states[str(files[1])]) == ("loaded", "broken")
 
 

@@ -3,8 +3,6 @@
 import csv
 import io
 import os
-import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -17,8 +15,7 @@ from test_runner import Push
 from edit_harness.cli import main
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import facts, layouts, remarks
-from edit_harness_plugins.commands.run import console
+from edit_harness_plugins.commands.report import facts, layouts
 
 
 @pytest.fixture(scope="module")
@@ -156,20 +153,6 @@ def test_a_folder_that_is_named_twice_stands_once(tell, runs):
     assert result.stdout == tell(runs[1].folder.path, "--format", "csv").stdout
 
 
-def test_a_run_that_breaks_models_says_so_everywhere(runs, monkeypatch):
-    """What the terminal says of a run stands in its report and on its page too."""
-    monkeypatch.setattr(remarks, "ENOUGH", len(runs[1].everything))
-    rows = [
-        replace(r, status="nonfinite") if i < 2 else r for i, r in enumerate(runs[1].everything)
-    ]
-    broken = replace(runs[1], everything=rows)
-    text = "20% of the edited models answer with NaN or infinity"
-    for said in (console.remarks(broken), facts.caveats(broken), facts.shared_caveats([broken])):
-        assert text in " ".join(
-            " ".join(part) if isinstance(part, tuple) else part for part in said
-        )
-
-
 def test_before_and_after_over_other_cases_say_so(folder):
     """A failed edit has no magnitude after it, and one before."""
     (grid, *_) = layouts.of_runs([made(folder, Push(fails=("Ann",)))])
@@ -200,13 +183,6 @@ def test_folders_are_not_written_to(tell, runs):
     before = stamps()
     tell(*paths(runs), "--layout", "paper", "--format", "csv")
     assert stamps() == before
-
-
-def test_figures_need_matplotlib(tell, runs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = tell(*paths(runs), "--figures", "figures")
-    failed(result, 2, "figures need matplotlib", "pip install 'edit-harness[figures]'")
-    assert result.stdout == ""
 
 
 def test_a_name_that_tells_no_format(tell, runs):

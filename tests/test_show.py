@@ -61,7 +61,6 @@ def test_the_card_of_a_task(tell):
         "NeurIPS 2022",
         "regime single",
         "success Is the right object likelier? ES PS NS S",
-        "edit-harness --task counterfact",
     ):
         assert said in text
     data = strict(tell("zsre", "--json").stdout)["data"]

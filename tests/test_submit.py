@@ -89,25 +89,6 @@ def test_what_no_file_has_cannot_be_run_again(made):
     assert "--plugin FILE" in error.value.remedy
 
 
-def test_a_shard_is_no_submission(made, tmp_path):
-    run, _ = made
-    code, printed = edit_harness("submit", changed(run, tmp_path, shard=SHARD), *SAID)
-    assert code == 2
-    assert "is shard 1 of 2 of a run, and a submission is a whole one" in printed
-    assert "edit-harness merge" in printed
-
-
-def test_some_cases_only(made, tmp_path):
-    run, _ = made
-    folder = RunFolder(changed(run, tmp_path))
-    folder.write_cases(run.cases[:5])
-    some = {"cases": [case.id for case in run.cases[:5]], "visits": 5}
-    folder.write_manifest(with_entries(folder.manifest(), **some))
-    code, printed = edit_harness("submit", folder.path, *SAID)
-    assert code == 2
-    assert "has 5 of the cases, and a submission has all\n       run it without --limit" in printed
-
-
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
     run, baseline = made
@@ -122,16 +103,6 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
     assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
     assert "--tuned-on pocket" in (Path(__file__).parents[1] / "README.md").read_text()
-
-
-def test_nothing_said(made):
-    code, printed = edit_harness(
-        "submit", made[0].folder.path, "--contact", " ", "--tuned-on", "none"
-    )
-    assert (code, printed) == (
-        2,
-        "error: --contact is empty\n       none, if there is nothing to say\n",
-    )
 
 
 def test_a_key_is_never_packed(made, tmp_path):

@@ -15,7 +15,7 @@ from edit_harness.registry.settings import settings
 from edit_harness.run import measure
 from edit_harness.run.assembly import make_editor
 from edit_harness_plugins.commands.leaderboard import replay
-from edit_harness_plugins.commands.leaderboard.sandbox import Draw
+from edit_harness_plugins.commands.leaderboard.bundle import Draw
 
 
 @pytest.fixture(scope="module")

@@ -157,7 +157,6 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
         ((), 2, ("a fact to trace has a prompt and a subject", "or --task NAME")),
         (("--prompt", "{} lives in"), 2, ("a fact to trace has a prompt and a subject",)),
         (("--prompt", "Ada lives in", "--subject", "Ada"), 2, ("has not exactly one {}",)),
-        ((*FACT, "-t", "counterfactplus"), 2, ("a task brings its own facts",)),
         ((*FACT, "--kinds", "hidden,heads"), 2, ("'heads'", "known: hidden, mlp, attention")),
         ((*FACT, "--window", "7"), 2, ("a window of 7 is wider than the model's 6 layers",)),
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
@@ -178,12 +177,10 @@ def test_only_known_facts_are_traced_each_once_until_there_are_enough(pocket):
     wrong = Request("{} plays the game of", "Lionel Messi", "tennis", "chess")
     without = Request("{} lives in", "Ada", "Oslo")
     asked = [wrong, without, true[0], true[0], true[1]]
-    found = command.known(pocket, asked, None, "mine")
-    assert [fact.text for fact in found.facts] == [request.text for request in true]
-    assert found.line == (
-        "2 of the first 3 facts of mine: the model answers their true object first"
-    )
-    assert command.known(pocket, asked, 1, "mine").asked == 2
+    facts, _, line = command.known(pocket, asked, None, "mine")
+    assert [fact.text for fact in facts] == [request.text for request in true]
+    assert line == ("2 of the first 3 facts of mine: the model answers their true object first")
+    assert command.known(pocket, asked, 1, "mine")[1] == 2
     with pytest.raises(DataError, match="knows none of the 1 fact of mine that have") as error:
         command.known(pocket, [wrong, without], None, "mine")
     assert error.value.code == 4

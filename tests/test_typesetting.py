@@ -12,8 +12,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report.formats import Cell
-from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, named
-from edit_harness_plugins.commands.report.subsets import Part, Subsets
+from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, Part, Subsets, named
 from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
 
 LIMIT = 40

@@ -188,12 +188,11 @@ def test_what_bundles_say_is_shown_in_printable_ascii():
 @pytest.fixture
 def site(monkeypatch):
     """What would have been written, in the place of the pages."""
-    written = types.SimpleNamespace(odd=False)
+    written = types.SimpleNamespace()
 
     def write(entries, rejected, out, title):
         estimates = [entry.run.estimates["post_ES"].n for entry in entries]
         vars(written).update(entries=entries, rejected=rejected, title=title, n=estimates)
-        return [("odd.zip", "it cannot be shown")] if written.odd else []
 
     monkeypatch.setattr(pages, "write", write)
     return written
@@ -296,12 +295,6 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
         "editor, as submitted": "my-new-sota",
         "model, as submitted": "Llama",
     }
-    site.odd = True
-    _, printed = edit_harness(
-        "leaderboard", "build", tmp_path / "in", "--out", tmp_path / "site", "--baseline", baseline
-    )
-    assert "left out odd.zip: it cannot be shown" in printed
-    assert "(0 runs, 1 left out)" in " ".join(printed.split())
 
 
 def test_a_bundle_that_is_not_there():

@@ -32,7 +32,7 @@ COMMANDS = {
         "case": ("results.case:case", "Show one case of a run: what was written, asked and answered."),
         "score": ("results.score:score", "Compute the numbers of runs again, and fill in verdicts."),
         "compare": ("results.compare:compare", "Test whether two runs differ, case by case."),
-        "diff": ("results.diff:diff", "Say why two runs are different ones, and in which cases."),
+        "diff": ("results.compare:diff", "Say why two runs are different ones, and in which cases."),
         "report": ("report.report:report", "Write numbers down: as a table, for a paper, or as a page."),
         "repair": ("results.repair:repair", "Move damaged lines of a run folder aside, so that it goes on."),
     },
@@ -47,7 +47,7 @@ COMMANDS = {
         "verify": ("leaderboard:verify_command", "Check bundles; exit code 6 if one is rejected."),
     },
     "Extend": {
-        "plugins": ("catalog.plugins:plugins", "Show what is installed, from where, and what is broken."),
+        "plugins": ("catalog.list:plugins", "Show what is installed, from where, and what is broken."),
         "new": ("authoring.new:new", "Write a package of a plugin of one's own."),
         "check": ("authoring.check:check", "Try a package: its conformance suites, and a small run."),
         "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from edit_harness.data import Choose, Scores
-from edit_harness.errors import DataError, HarnessError, UsageError
+from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
@@ -59,9 +59,6 @@ def build_data(
     empty = builder.makes == "folder" and target.is_dir() and not any(target.iterdir())
     if target.exists() and not empty:
         raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
-    for flag, file in (("--templates", templates), ("--triples", triples)):
-        if file and not Path(file).is_file():
-            raise DataError(f"there is no file {file}", f"name one: {flag} FILE")
     words = Path(templates) if templates else None
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from edit_harness.testing import (
     tiny_model,
 )
 
-from ..report.remarks import why_pending
+from ..report.facts import why_pending
 from .builder_suite import BuilderTests
 
 MODEL, TASK, EDITOR = "pocket", "counterfact", "ft"
@@ -83,7 +83,6 @@ def classes(name: str, limit: int) -> dict[str, type]:
 def _of_component(
     plugins: Plugins, component: Component, suites: Sequence[tuple[str, type]]
 ) -> dict[str, type]:
-    """Return the classes of a component: the suites that its package has for it, or else a default."""
     subject, kind = f"{component.kind} {component.name}", component.kind
     imported: dict[str, Any] = {"component": component}
     try:

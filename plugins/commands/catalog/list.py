@@ -1,24 +1,30 @@
-"""The command ``ls``: what is installed, and which runs there are. No model is loaded."""
+"""The commands ``ls`` and ``plugins``: what is installed, from where, and which runs there are."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import click
+from packaging.requirements import Requirement
 from rich.table import Table
 
 from edit_harness.errors import HarnessError, UsageError
+from edit_harness.hookspecs import DISTRIBUTION
+from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
-from edit_harness_plugins.command_line import as_json, debug, with_plugins
-from edit_harness_plugins.terminal import Terminal
+from edit_harness_plugins.command_line import as_json, debug, with_plugins, with_selection
+from edit_harness_plugins.terminal import Terminal, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
 """What is listed if nothing is named."""
 Row = Mapping[str, Any]
+
+out = Terminal()
 
 
 @click.command("ls")
@@ -31,7 +37,6 @@ def ls(
     plugins: Plugins, kinds: Sequence[str], output_path: str, as_json: bool, debug: bool
 ) -> None:
     """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
-    out = Terminal()
     known = [*(f"{kind}s" for kind in plugins.kinds), "runs"]
     if wrong := [kind for kind in kinds if kind not in known]:
         raise UsageError(
@@ -80,3 +85,71 @@ def runs(results: Path) -> Iterator[Row]:
         # Each case may be asked in several states of the model.
         done = min(planned, there * planned // max(manifest.visits, 1))
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
+
+
+@click.command("plugins")
+@as_json
+@debug
+@with_selection
+def plugins(as_json: bool, debug: bool) -> None:
+    """Show what is installed, from where, how long it takes to load, and what is broken."""
+    found = list(packages(Plugins.installed()))
+    if as_json:
+        out.out(json.dumps({"plugins": found}, indent=1))
+    for row in () if as_json else found:
+        print_package(row)
+
+
+def packages(plugins: Plugins) -> Iterator[Row]:
+    """Yield what there is to say of each package."""
+    for package, went in plugins.packages.items():
+        reasons = [f.reason for f in plugins.failures if f.package is package]
+        named = {
+            f"{kind}s": [c.name for c in plugins.of_kind(kind) if c.package is package]
+            for kind in plugins.kinds
+        }
+        yield {
+            **identified(package),
+            "state": "broken" if reasons else "loaded",
+            "seconds": round(went.seconds, 3),
+            "provides": {kinds: names for kinds, names in named.items() if names},
+            "notes": [*reasons, *went.notes],
+        }
+    for package, reason in plugins.left_out.items():
+        yield {**identified(package), "state": "left out", "notes": [reason]}
+
+
+def identified(package: Package) -> dict[str, Any]:
+    """Return which package it is, and which harness it requires, if it says so."""
+    known = {
+        "name": package.name,
+        "version": package.version,
+        "from": package.source,
+        "modules": [entry.value for entry in package.entries],
+    }
+    stated = () if package.named else metadata.distribution(package.name).requires or ()
+    for requirement in map(Requirement, stated):
+        if normal(requirement.name) == DISTRIBUTION and not requirement.marker:
+            holds = requirement.specifier.contains(metadata.version(DISTRIBUTION), prereleases=True)
+            return {**known, "requires": str(requirement), "holds": holds}
+    return known
+
+
+def print_package(row: Mapping[str, Any]) -> None:
+    """Print what there is to say of a package: a heading and a few lines."""
+    heading = plain(f"{row['name']} {row['version']}".strip(), "bold")
+    told = {"from": row["from"]}
+    if row["state"] != "loaded":
+        heading.append(f"  {row['state'].upper()}", style="red")
+    if "requires" in row:
+        holds = "which holds" if row["holds"] else "which does not hold"
+        here = metadata.version(DISTRIBUTION)
+        told["requires"] = f"{row['requires']}, {holds}: {here} is installed"
+    if "seconds" in row:
+        told["loaded in"] = f"{row['seconds']:.3f} s"
+    told |= {kind: ", ".join(names) for kind, names in row.get("provides", {}).items()}
+    why = "because" if row["state"] == "left out" else "note"
+    grid = Table.grid(padding=(0, 2))
+    for label, said in (*told.items(), *((why, note) for note in row["notes"])):
+        grid.add_row("", plain(label, "cyan"), said)
+    out.print(heading, grid, "", sep="\n")

@@ -22,14 +22,6 @@ from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.terminal import Terminal, plain
 
 Content = dict[str, Any]
-EXAMPLES = {
-    **{kind: f"edit-harness --{kind} {{name}}" for kind in ("editor", "task", "control", "model")},
-    "metric": "edit-harness --task TASK --metrics {name}",
-    "builder": "edit-harness build-data {name} --triples FILE --templates FILE --out PATH",
-    "pack": "edit-harness reproduce {name}",
-    "command": "edit-harness {name} --help",
-}
-
 out = Terminal()
 
 
@@ -96,7 +88,6 @@ def card(plugins: Plugins, component: Component) -> Content:
             key: next((text for special, text in words.items() if value is special), value)
             for key, value in fields.items()
         }
-    content["example"] = EXAMPLES.get(kind, "").format(name=name)
     return {label: said for label, said in content.items() if said}
 
 
@@ -152,7 +143,6 @@ def print_entry(label: str, content: Any) -> None:
 
 
 def _measure(facts: Mapping[str, Any]) -> str:
-    """Return what a card says of one measure, each thing on its line."""
     # Here, since it brings numpy along.
     from edit_harness.run.report import HUNDREDTHS
 

@@ -26,7 +26,7 @@ from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
 from edit_harness_plugins.reading import own_metrics
 
 from ..report.facts import sound
-from ..results.diff import environment_of, identities, short
+from ..results.compare import environment_of, identities, short
 from ..run.shards import Share
 
 OTHER = "name shards of one run: edit-harness ls runs lists what there is"
@@ -127,7 +127,6 @@ def _check_together(one: Results, two: Results) -> None:
 
 
 def _in_order(parts: Sequence[Results]) -> list[Results]:
-    """Return the shards by their numbers. Raises an error if one is there twice, or missing."""
     known: dict[int, Results] = {}
     for part in parts:
         if (other := known.setdefault(_place(part).number, part)) is not part:
@@ -155,7 +154,6 @@ def _plan(parts: Sequence[Results]) -> list[tuple[Results, Visit]]:
 def _rows(
     parts: Sequence[Results], plan: Sequence[tuple[Results, Visit]]
 ) -> list[tuple[RunTable, int]]:
-    """Return where the record of each visit is. Raises `RunFolderError` if one is missing."""
     found: dict[tuple[Results, Visit], tuple[RunTable, int]] = {}
     for part in parts:
         table = RunTable.of(part.everything)
@@ -172,7 +170,6 @@ def _rows(
 
 
 def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
-    """Return the folder of the whole run. Raises `RunFolderError` if it has rows already."""
     identity, preview = manifest.identity, manifest.preview
     names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
     name = folder_name(*names, preview.precision if preview else "")
@@ -207,7 +204,6 @@ def _manifest(parts: Sequence[Results]) -> Manifest:
 
 
 def _environments(parts: Sequence[Results]) -> Iterator[str]:
-    """Yield a line for each thing that shards had otherwise: the last bits of numbers may differ."""
     every = [environment_of(part.manifest.segments) for part in parts]
     for key in dict.fromkeys(chain.from_iterable(every)):
         values = list(dict.fromkeys(each[key] for each in every if key in each))

@@ -133,7 +133,7 @@ class WorkerActor:
 
 
 class Actors:
-    """`Workers` that are Ray's actors; ``make`` makes what works in the process of a worker's number."""
+    """Workers that are Ray's actors, as `pool` needs them; ``make`` makes what works in the process of a worker's number."""
 
     def __init__(self, settings: Ray, make: Callable[[int], Worker]) -> None:
         self._numbers = count()
@@ -192,7 +192,6 @@ class Actors:
         return [event for stream in news if (event := self._next(waited[stream], stream))]
 
     def _next(self, number: int, stream: Any) -> Event | None:
-        """Return the next event that a worker has made; None if it is through."""
         try:
             event: Event = ray().get(next(stream))
         except StopIteration:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,8 +28,11 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
 from edit_harness.run.rows import RunRows
 
-from ..results.diff import identities, short
-from .worker import INSTALL, Batch, Came, Died, Event, Failed, Finished, Order, Ready
+from ..results.compare import identities, short
+from .worker import INSTALL, Batch, Came, Died, Failed, Finished, Order, Ready
+
+if TYPE_CHECKING:
+    from .on_ray import Actors
 
 WAIT = 1.0  # seconds
 TWICE = 2
@@ -38,36 +41,13 @@ MANY = 3
 """So many cases that are given up end a run, and so many workers in a row that do not start."""
 
 
-class Workers(Protocol):
-    """Workers in other processes; what they do comes back as events."""
-
-    @property
-    def size(self) -> int:
-        """How many workers there are to be at a time."""
-
-    def start(self) -> int:
-        """Start another worker, and return its number, which is never used again."""
-
-    def send(self, worker: int, batch: Batch) -> None:
-        """Give a worker that is free its next batch."""
-
-    def events(self, timeout: float) -> Iterable[Event]:
-        """Tell what has happened, after so many seconds at the latest; maybe nothing."""
-
-    def kill(self, worker: int) -> None:
-        """Kill a worker; nothing more is heard of it."""
-
-    def close(self) -> None:
-        """Kill all workers and free what they held."""
-
-
 class WorkerExecutor(Executor):
     """Lets workers run the cases, who load the model by its name."""
 
     elsewhere = True
 
     @abstractmethod
-    def workers(self, order: Order) -> Workers:
+    def workers(self, order: Order) -> Actors:
         """Return workers of whom none is started yet. Raises what `ready` raises."""
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +117,7 @@ def jobs(done: Mapping[Evaluation, AbstractSet[Visit]], size: int) -> list[Job]:
 class Pool:
     """Workers at work on runs of one plan, and what the driver knows of them."""
 
-    def __init__(self, workers: Workers, rows: Mapping[Evaluation, RunRows]) -> None:
+    def __init__(self, workers: Actors, rows: Mapping[Evaluation, RunRows]) -> None:
         self.workers, self.rows = workers, rows
         self.evaluations = list(rows)
         self.queue: deque[Job] = deque()
@@ -199,7 +179,6 @@ class Pool:
                     yield from self._gone(worker, event.why)
 
     def _welcome(self, event: Ready) -> None:
-        """Let a worker in that has what the driver and the other workers have."""
         card = event.card
         for evaluation, found in zip(self.evaluations, card["identities"], strict=True):
             check_identity(evaluation.identity, found, card["host"])

@@ -1,6 +1,6 @@
 """The leaderboard: ``submit``, ``verify`` and ``leaderboard``: runs as bundles, bundles checked, and a page of them.
 
-Nothing here believes a bundle. It is unpacked and parsed in a process within limits (`sandbox`), by checks
+Nothing here believes a bundle. It is unpacked and parsed in a process within limits (`verify`), by checks
 that have numbers (`checks`), and only then shown (`build`).
 """
 

@@ -14,14 +14,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 from msgspec import structs
 
-from edit_harness.errors import DataError, ResourceError, UsageError, one_line
+from edit_harness.errors import DataError, UsageError, one_line
 from edit_harness.files import digest, dumps, finite
 from edit_harness.folder.manifest import Identity, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
@@ -30,13 +29,13 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
-from ..report.boards import Entrant, Protocol, model_of
+from ..report import written
 from ..report.facts import statuses
-from ..report.page import boards_of, contents
+from ..report.page import Entrant, Protocol, boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
-from . import replay, sandbox, verify
-from .checks import HIGHEST
+from . import replay, verify
+from .bundle import HIGHEST
 from .evidence import Evidence
 
 OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
@@ -44,31 +43,22 @@ OWN = {"index.html", "promise.html", "results.json", "runs", STYLE, *SCRIPTS}
 POLICY = {"policy": Markup(SHARED), "style": None, "script": None}
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A bundle that passed."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Entry(Entrant):
+    """A bundle that passed, as a row of a board."""
 
-    run: Results
     submission: Mapping[str, Any]
-    badge: str
-    """How the numbers were checked: ``recomputed``, ``replayed k/n`` or ``reproduced``."""
     bundle: str = ""
-    """The name of its file, to name it if it cannot be shown."""
-    rival: str = ""
-    """What is said beside its name if other entries claim the same run."""
+    """The name of its file."""
 
-    @cached_property
-    def href(self) -> str:
-        """The name of its page, of a digest and of plain letters; the same entry twice is one page."""
-        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in self.run.everything]
-        whole = dumps([self.run.manifest.fingerprint, rows, self.submission, self.badge])
-        words = re.sub(r"[^a-z0-9]+", "-", self.run.label.lower()).strip("-")[:32].strip("-")
-        return f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
-
-    @property
-    def entrant(self) -> Entrant:
-        """Its place on a board."""
-        return Entrant(self.run, self.href, self.badge, self.rival)
+    @classmethod
+    def of(cls, run: Results, submission: Mapping[str, Any], badge: str, bundle: str = "") -> Entry:
+        """Return an entry with its page's name, of a digest and of plain letters; twice the same is one page."""
+        rows = [(*r.visit, r.status, [*r.before], [*r.after]) for r in run.everything]
+        whole = dumps([run.manifest.fingerprint, rows, submission, badge])
+        words = re.sub(r"[^a-z0-9]+", "-", run.label.lower()).strip("-")[:32].strip("-")
+        href = f"runs/{words or 'run'}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.html"
+        return cls(run, href, badge, submission=submission, bundle=bundle)
 
 
 def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: str | None) -> int:
@@ -91,7 +81,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
         for bundle in bundles:
             # The site reads a run's folder as it is written, so all of them stay until then.
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edit-harness-")))
-            report = sandbox.inspect(bundle, HIGHEST, place, known)
+            report = verify.inspect(bundle, HIGHEST, place, known)
             if report.good:
                 evidence = Evidence(bundle, place / "members", plugins, known)
                 entries.append(_entry(evidence, badges.get(report.digest, "recomputed")))
@@ -100,7 +90,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
                 why = f"check {first.check}, {first.name}: {first.text}"
                 rejected.append((bundle.name, why))
         entries, told = side_by_side(entries)
-        rejected += write(entries, rejected, Path(out), title)
+        write(entries, rejected, Path(out), title)
     for line in [*told, *(f"left out {name}: {reason}" for name, reason in rejected)]:
         err.print(one_line(line), soft_wrap=True)
     number = len(bundles) - len(rejected)
@@ -109,7 +99,6 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
 
 
 def _badges(folder: Path) -> dict[str, str]:
-    """Return how far others have come to the same, by the digest of the bundle. Raises `DataError`."""
     found: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
         try:
@@ -146,7 +135,7 @@ def _entry(evidence: Evidence, badge: str) -> Entry:
     for name, own in (("editor", label), ("model", model)):
         if (text := submitted.pop(name)) != own:
             submitted[f"{name}, as submitted"] = text
-    return Entry(run, submitted, badge, evidence.bundle.name)
+    return Entry.of(run, submitted, badge, evidence.bundle.name)
 
 
 def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
@@ -178,8 +167,8 @@ def claim(identity: Identity) -> str:
 
 def write(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], out: Path, title: str
-) -> list[tuple[str, str]]:
-    """Write the site; return the entries that cannot be shown, and why. What was there stays if it fails.
+) -> None:
+    """Write the site. What was there stays if it fails.
 
     Raises `UsageError` for a folder of other files, `ResourceError` if the disk does not take it.
     """
@@ -191,38 +180,26 @@ def write(
             f"{out} has files that are no part of a site, such as {others[0]}",
             "name a folder of its own: --out SITE",
         )
-    good, unshown = [], []
-    for entry in entries:
-        try:
-            list(_files([entry], (), title))
-            good.append(entry)
-        except Exception as error:  # a bundle that passed may still hold what nobody thought of
-            why = f"it cannot be shown: {type(error).__name__}: {str(error)[:80]!r}"
-            unshown.append((entry.bundle, why))
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        for name, text in _files(good, [*rejected, *unshown], title):
-            path = fresh / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="")
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
-    except OSError as error:
+        with written(f"the site {out}", "name another place: --out SITE"):
+            for name, text in _files(entries, rejected, title):
+                path = fresh / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", newline="")
+            if out.exists():
+                shutil.rmtree(out)
+            fresh.rename(out)
+    finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        raise ResourceError(
-            f"the site {out} cannot be written: {error.strerror}", "name another place: --out SITE"
-        ) from None
-    return unshown
 
 
 def _files(
     entries: Sequence[Entry], rejected: Sequence[tuple[str, str]], title: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of the site, a name and a text each."""
     ordered = [entry for _, entry in sorted({entry.href: entry for entry in entries}.items())]
     told = {"title": title, "level": f"{LEVEL:.0%}", "rejected": sorted(rejected)}
-    boards = boards_of([entry.entrant for entry in ordered])
+    boards = boards_of(ordered)
     yield "index.html", page("index.jinja", **POLICY, root="", boards=boards, **told)
     yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
     for entry in ordered:
@@ -236,7 +213,7 @@ def _files(
                 site=title,
                 title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
                 badge=entry.badge,
-                rank=entry.entrant.rank,
+                rank=entry.rank,
                 submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
                 boards=[],
                 **contents([entry.run]),
@@ -257,13 +234,13 @@ def _files(
 def _data(entry: Entry) -> dict[str, Any]:
     return {
         **vars(Protocol.of(entry.run)),
-        "model": model_of(entry.run),
+        "model": entry.model,
         "editor": entry.run.label,
         "badge": entry.badge,
         "rival": entry.rival,
         "fingerprint": entry.run.manifest.fingerprint,
         "page": entry.href,
         "submission": entry.submission,
-        "statuses": {status.name: status.count for status in statuses(entry.run)},
+        "statuses": {name: count for name, count, _ in statuses(entry.run)},
         "results": {name: vars(each) for name, each in entry.run.estimates.items()},
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import stat
 import zipfile
 from collections import Counter
@@ -25,6 +24,10 @@ NAMES = frozenset({*MEMBERS, SUMS})
 PIECE = 1 << 16
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that the same run gives the same bytes."""
+HIGHEST = 3
+"""The level of the last check that needs no model."""
+REPLAY = ("4.1", "replay")
+"""The check that runs cases again."""
 Outcome = Literal["passed", "failed", "unchecked"]
 SHOWN = 160
 """Characters of what a bundle says that are repeated."""
@@ -106,7 +109,6 @@ class Limits:
     compressed: int = 200_000_000
     uncompressed: int = 2_000_000_000
     """Counted while it is read: headers may lie."""
-    depth: int = 16
     memory: int = 2 << 30
     """Address space of the process that reads it."""
     seconds: int = 120
@@ -114,6 +116,17 @@ class Limits:
 
 
 LIMITS = Limits()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """How cases are drawn, and run again."""
+
+    beacon: str
+    number: int
+    model: str = "pocket"
+    seconds: float = 3600.0
+    """How long all of it may take; 0 for as long as it takes."""
 
 
 def pack(members: Mapping[str, bytes], out: Path) -> None:
@@ -140,8 +153,26 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
             raise Rejected("no file: `edit-harness submit RUN` makes a bundle, a .zip")
         if status.st_size > limits.compressed:
             raise Rejected(f"{status.st_size:,} bytes, more than {limits.compressed:,}")
+        size = 0
         with zipfile.ZipFile(bundle) as archive:
-            return _from_archive(archive, into, limits)
+            # Whatever a header says of a member, it becomes a plain file of so many bytes.
+            names = [info.orig_filename for info in archive.infolist()]
+            if wrong := [name for name in names if name not in NAMES]:
+                raise Rejected(
+                    f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
+                    "bundle, of nothing but its files and without a folder around them"
+                )
+            if len(names) > len(set(names)):
+                raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
+            for name in names:
+                with archive.open(name) as member, (into / name).open("xb") as file:
+                    while piece := member.read(PIECE):
+                        size += len(piece)
+                        if size > limits.uncompressed:
+                            most = f"{limits.uncompressed:,} bytes"
+                            raise Rejected(f"{name} unpacks to more than {most}")
+                        file.write(piece)
+            return {name: files.sha256_of(into / name) for name in names}
     except Rejected:
         raise
     # zipfile raises many of an archive that is damaged, or made to do harm.
@@ -149,32 +180,10 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
         raise Rejected(f"no .zip that can be read: {shown(str(error))}") from None
 
 
-def _from_archive(archive: zipfile.ZipFile, into: Path, limits: Limits) -> dict[str, str]:
-    """Copy the members; whatever a header says of one, it becomes a plain file of so many bytes."""
-    names = [info.orig_filename for info in archive.infolist()]
-    if wrong := [name for name in names if name not in NAMES]:
-        raise Rejected(
-            f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
-            "bundle, of nothing but its files and without a folder around them"
-        )
-    if len(names) > len(set(names)):
-        raise Rejected(f"two members have the name {Counter(names).most_common(1)[0][0]}")
-    size = 0
-    for name in names:
-        with archive.open(name) as member, (into / name).open("xb") as file:
-            while piece := member.read(PIECE):
-                size += len(piece)
-                if size > limits.uncompressed:
-                    raise Rejected(f"{name} unpacks to more than {limits.uncompressed:,} bytes")
-                file.write(piece)
-    return {name: files.sha256_of(into / name) for name in names}
-
-
-def loads(raw: bytes, limits: Limits) -> Any:
+def loads(raw: bytes) -> Any:
     """Return a JSON value. Raises `Rejected` for what is not ASCII, or what parsers read in two ways."""
     try:
         value = files.strict(raw.decode("ascii"))
-        _check(value, limits.depth)
         if b"\\ud" in raw.lower():
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
@@ -182,15 +191,3 @@ def loads(raw: bytes, limits: Limits) -> Any:
     except ValueError as error:
         raise Rejected(f"no JSON: {shown(str(error))}") from None
     return value
-
-
-def _check(value: Any, room: int) -> None:
-    """Raise `Rejected` for what is nested too deep, and for a number beyond floats."""
-    if isinstance(value, dict | list):
-        if not room:
-            raise Rejected("nested too deeply")
-        for item in value.values() if isinstance(value, dict) else value:
-            if not isinstance(item, str):
-                _check(item, room - 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise Rejected("a number is out of range")

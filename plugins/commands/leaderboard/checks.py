@@ -25,8 +25,6 @@ from . import baseline, bundle
 from .bundle import NAMES, SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
 from .evidence import Evidence
 
-HIGHEST = 3
-"""The level of the last check that needs no model."""
 Check = Callable[[Evidence], Iterator[str]]
 CLOSE = 1e-9
 """How far a number may be from the one that is computed here, absolutely and relatively."""
@@ -214,7 +212,6 @@ def differing(claimed: Any, computed: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any, at: str = "") -> dict[str, Any]:
-    """Return what stands in JSON data, by its place there."""
     if not isinstance(value, Mapping | list | tuple):
         return {at: value}
     items = value.items() if isinstance(value, Mapping) else enumerate(value)
@@ -246,7 +243,6 @@ def shapes(evidence: Evidence) -> Iterator[str]:
 
 
 def _misshapen(record: Record, case: Case) -> str:
-    """Return what is wrong with the form of a record's answers; empty if nothing is."""
     for side, answers in (("before", record.before), ("after", record.after)):
         if len(answers) != len(case.probes) and (answers or record.status in ASKED):
             return f"{len(answers)} answers {side} to {len(case.probes)} probes"
@@ -301,7 +297,6 @@ def _decoded(record: Record) -> tuple[list[Any], list[Any]]:
 
 
 def _asked(evidence: Evidence) -> Iterator[tuple[Record, Case]]:
-    """Yield the records of use with their cases, controls' among them."""
     for record in evidence.everything:
         if record.status != INVALID and (case := evidence.case(record)):
             yield record, case

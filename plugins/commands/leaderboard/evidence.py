@@ -82,7 +82,7 @@ class Evidence:
     def document(self, name: str) -> dict[str, Any]:
         """Return the object of a member. Raises `Rejected`."""
         try:
-            value = bundle.loads((self.folder / name).read_bytes(), self.limits)
+            value = bundle.loads((self.folder / name).read_bytes())
         except Rejected as error:
             raise Rejected(f"{name}: {error}") from None
         if not isinstance(value, dict):
@@ -118,7 +118,7 @@ class Evidence:
         number = 0
         try:
             for number, line in enumerate(log.scan(self.files.samples, mark, end)):
-                data = bundle.loads(line.data, self.limits)
+                data = bundle.loads(line.data)
                 if "withdraws" in data:
                     first, last = convert(data["withdraws"], tuple[int, int])
                     for gone in range(max(first, 0), min(last + 1, number)):

@@ -36,9 +36,8 @@ from edit_harness.run import assembly, controls, measure, trial
 from edit_harness.run.plan import Step
 
 from . import baseline
-from .bundle import SUMS, CannotCheck, Finding, Rejected, Unchecked, findings, shown
+from .bundle import REPLAY, SUMS, CannotCheck, Draw, Finding, Rejected, Unchecked, findings, shown
 from .evidence import Evidence
-from .sandbox import REPLAY, Draw
 
 TOLERANCE = 10 * baseline.TOLERANCE
 """How far honest measurements may be apart, in nats: an edit adds to what machines differ by."""
@@ -256,7 +255,6 @@ def _component(evidence: Evidence, kind: str, said: EditorId) -> Component:
 
 
 def _check_same(made: Named, said: EditorId, **ours: Any) -> None:
-    """Raise `CannotCheck` if something is made here otherwise than a run says."""
     for part in ("version", "fields", "provenance"):
         if part in ours and json.loads(dumps(ours[part])) != getattr(said, part):
             raise CannotCheck(f"the {part} of {made.name} are others here than in the run")

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from edit_harness import Regime, evaluate, files
 from edit_harness.data import is_finite
-from edit_harness.errors import DataError, ResourceError, RunFolderError, UsageError
+from edit_harness.errors import DataError, RunFolderError, UsageError
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Manifest, as_json, decoded
-from edit_harness.folder.table import cases_digest
 from edit_harness.registry.packages import UNVERSIONED
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.results import Results
 from edit_harness_plugins.reading import own_metrics
 
+from ..report import written
 from ..run.console import err
 from ..run.console import out as console
 from ..run.flags import LoadingFlags
@@ -40,10 +40,6 @@ def submit(
     plugins: Plugins, run: str, out: str | None, baseline: Sequence[str], **said: str
 ) -> int:
     """Make the bundle with what the submitter says, print how it is checked, and return the exit code."""
-    for name in ("contact", "licence", "tuned_on"):
-        if not said[name].strip():
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is empty", "none, if there is nothing to say")
     folder = RunFolder.at(run)
     made = Results.read(folder, own_metrics(plugins, folder))
     check(made)
@@ -61,16 +57,12 @@ def submit(
                 "take it back where it was issued, remove it from the run, and submit again",
             )
     path = Path(out or f"{folder.path.resolve().name}.zip")
-    try:
+    with written(path, "--out FILE"):
         bundle.pack(content, path)
-    except OSError as error:
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
     err.print(f"saved    {path}  ({path.stat().st_size:,} bytes)")
     err.print("         all of it will be public:")
     for member, data in sorted(content.items()):
         err.print(f"         {member}  {len(data):,} bytes")
-    if made.failures:
-        err.print(f"note     {len(made.failures)} cases failed, and count as failures")
     # A board does so before it takes it.
     command = ["edit-harness verify", str(path), *(f"--baseline {each}" for each in baseline)]
     console.print(" ".join(command), soft_wrap=True)
@@ -85,16 +77,6 @@ def check(run: Results) -> None:
         raise RunFolderError(
             f"{path} is not finished: {run.pending} texts wait for a judge",
             f"edit-harness score {path}",
-        )
-    if run.shard:
-        raise UsageError(
-            f"{path} is shard {run.shard} of a run, and a submission is a whole one",
-            "join the shards first: edit-harness merge SHARD…",
-        )
-    if cases_digest(run.cases) != run.manifest.identity.task.data:
-        raise UsageError(
-            f"{path} has {len(run.cases)} of the cases, and a submission has all",
-            "run it without --limit and --samples",
         )
     if some := [name for name, digest in run.manifest.identity.code if UNVERSIONED in digest]:
         raise UsageError(
@@ -135,10 +117,8 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
         run = evaluate("none", task, loaded, task_args=args, regime=Regime(), output=folder)
         header, lines = of_run(run)
-    try:
+    with written(path, "--out FILE"):
         baselines.write(path, header, lines)
-    except OSError as error:
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", "--out FILE") from None
     err.print(f"saved    {path}  ({len(lines):,} cases, {path.stat().st_size:,} bytes)")
     console.print(str(path))
     return 0

@@ -121,7 +121,6 @@ def labelled(label: str, text: str, width: int) -> Text:
 
 
 def _parts(grid: Grid, width: int) -> Iterator[tuple[int, int]]:
-    """Yield which columns stand side by side."""
     names = [[own[i] for own, _ in grid.rows] for i in range(len(grid.heads))]
     labels = sum(min(_width(*each), LABEL) + 2 for each in zip(grid.heads, names, strict=True))
     start, used = 0, labels

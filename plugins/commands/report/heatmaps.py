@@ -6,20 +6,30 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
 from edit_harness import files
-from edit_harness.errors import one_line, printable
+from edit_harness.errors import UsageError, one_line, printable
 
-from . import figures, templates, written
+from . import templates, written
 from .formats import Cell, Grid, rich
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+STYLE: Any = {
+    "svg.hashsalt": "edit-harness",
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+DOTS = 150
+"""Dots of the PNG in an inch."""
 PALE, DARK = (246, 249, 252), (8, 60, 110)
 """The ends of the scale, as red, green and blue."""
 TURN = 0.66
@@ -28,6 +38,12 @@ STEPS = 20
 """Shades on a page."""
 MOST = 40
 """Columns of a map from which on an image leaves their numbers out, and names every fifth."""
+
+
+def check() -> None:
+    """Raise `UsageError` if nothing can be drawn."""
+    if find_spec("matplotlib") is None:
+        raise UsageError("figures need matplotlib", "pip install 'edit-harness[figures]'")
 
 
 @dataclass(frozen=True)
@@ -92,13 +108,11 @@ def _style(shade: float | None) -> str:
 
 
 def _colour(shade: float) -> str:
-    """Return the colour of a shade, such as ``#7fa2c0``."""
     mixed = (round(p + (d - p) * shade) for p, d in zip(PALE, DARK, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def _ink(shade: float) -> str:
-    """Return the colour of numbers on a shade."""
     return "#ffffff" if shade > TURN else "#000000"
 
 
@@ -135,20 +149,20 @@ def write(
 
 def image(maps: Sequence[HeatMap], path: Path) -> None:
     """Write maps below each other as a PNG. Raises `UsageError` without matplotlib."""
-    figures.check()
+    check()
     import matplotlib
     from matplotlib.figure import Figure
 
     heights = [0.3 * len(heat.rows) + 1.6 for heat in maps]
     width = 2.5 + 0.42 * max((len(heat.columns) for heat in maps), default=1)
     # A token may have a character that the font lacks; a box stands for it.
-    with matplotlib.rc_context(figures.STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=(max(width, 5.0), sum(heights)), layout="constrained")
         axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
         for ax, heat in zip(axes.flat, maps, strict=True):
             _panel(ax, heat)
-        figure.savefig(path, format="png", dpi=figures.DOTS, metadata={"Software": None})
+        figure.savefig(path, format="png", dpi=DOTS, metadata={"Software": None})
 
 
 def _panel(ax: Axes, heat: HeatMap) -> None:

@@ -121,7 +121,6 @@ def besides(runs: Sequence[Results]) -> list[Grid]:
 
 
 def _side_data(each: Effect) -> Iterator[dict[str, Any]]:
-    """Yield what a control came to in full."""
     n, change = each.models if each.over == "models" else each.documents, each.change
     ends = {"low": change.low, "high": change.high, "level": LEVEL}
     for when, value in (("before", each.before), ("after", each.after), ("change", change.value)):

@@ -1,27 +1,34 @@
-"""One page of one or several runs: what was run, tables, and every case to look into."""
+"""One page of one or several runs: what was run, tables and what is best there, and every case to look into."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.record import OK, Record
+from edit_harness.folder.record import INVALID, OK, Record
+from edit_harness.interfaces import Measure
 from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
+from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness_plugins.controls.effects import side_effects
 
 from . import facts, layouts
-from .boards import Entrant, boards_of, model_of
+from .facts import grouped
 from .layouts import shown
+from .papers import unedited
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
+BADGES = ("recomputed", "replayed", "reproduced")
+"""How a leaderboard came by a row's numbers, by rising trust."""
 BUDGET = 950_000
 """Bytes of a page but for its style and script, so that all of it is below a megabyte."""
 TABLES = 50_000
@@ -29,6 +36,122 @@ TABLES = 50_000
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What numbers must share to stand in one table."""
+
+    task: str
+    version: str
+    data: str
+    regime: str
+    precision: str
+    judge: str
+
+    @classmethod
+    def of(cls, run: Results) -> Protocol:
+        """Return that of a run."""
+        own, judge = facts.facts(run), run.judge
+        judged = ", ".join([f"{judge.name} {judge.version}", *run.served]) if judge else ""
+        told = (own["Task"], own["Version"], own["Data"], own["Mode"], own["Precision"])
+        return cls(*told, judge=judged)
+
+    @property
+    def conditions(self) -> list[str]:
+        """What it says besides the task, for a line below the heading."""
+        judged = [f"judged by {self.judge}"] if self.judge else []
+        return [self.regime, self.precision, f"data {self.data}", *judged]
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """A run as a row of a leaderboard, or of a page of several runs."""
+
+    run: Results
+    href: str
+    """Where its own page is; a fragment on the same page."""
+    badge: str = ""
+    """How its numbers were checked; empty on no leaderboard."""
+    rival: str = ""
+    """What is said beside its name if another run claims to be the same, and is not."""
+
+    @property
+    def rank(self) -> int:
+        """The badge's place in `BADGES`."""
+        return BADGES.index(self.badge.partition(" ")[0]) if self.badge else 0
+
+    @cached_property
+    def lines(self) -> Mapping[str, MeasureRow]:
+        """Its measures that have a number after the edit, by name."""
+        return {
+            line.name: line
+            for line in self.run.lines
+            if not line.measure.detail and line.after and not math.isnan(line.after.value)
+        }
+
+    @property
+    def model(self) -> str:
+        """The model's name and, where it is known, its revision."""
+        model = self.run.manifest.model
+        return f"{model.name}@{model.revision[:12]}" if model.revision else model.name
+
+    @property
+    def weights(self) -> str:
+        """What tells models apart, whatever they are called."""
+        return self.run.manifest.identity.model.digest
+
+    @cached_property
+    def competes(self) -> bool:
+        """Whether its numbers may be the best: somebody has run some cases again, or it is on no leaderboard."""
+        return (not self.badge or self.rank > 0) and not unedited(self.run)
+
+    @property
+    def invalid(self) -> int:
+        """How many cases could not be used."""
+        return self.run.records.statuses.count(INVALID)
+
+
+@dataclass(frozen=True)
+class Board:
+    """The runs of one protocol."""
+
+    protocol: Protocol
+    columns: Mapping[str, Measure]
+    rows: Sequence[Entrant]
+
+    def is_best(self, row: Entrant, name: str) -> bool:
+        """Tell whether a row's number of a measure is shown as the best of several of its model."""
+        rivals = [
+            r for r in self.rows if r.competes and name in r.lines and r.weights == row.weights
+        ]
+        better = self.columns[name].better
+        if row not in rivals or len(rivals) == 1 or not better:
+            return False
+        pick = max if better == "higher" else min
+        best = pick(rivals, key=lambda rival: rival.run.estimates[f"post_{name}"].value)
+        one, other = row.lines[name], best.lines[name]
+        return report.show(one.after, one) == report.show(other.after, other)
+
+
+def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
+    """Return the tables of runs, in the order of their protocols; single edits come first."""
+    groups = {
+        Protocol.of(own[0].run): own for own in grouped(entrants, lambda e: Protocol.of(e.run))
+    }
+    found = []
+    for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
+        # Of a model the unedited one stands first.
+        rows = sorted(
+            groups[of],
+            key=lambda row: (
+                row.model, row.weights, not unedited(row.run), row.run.label,
+                row.run.manifest.fingerprint,
+            ),
+        )  # fmt: skip
+        columns = {name: line.measure for row in rows for name, line in row.lines.items()}
+        found.append(Board(of, columns, rows))
+    return found
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -57,7 +180,7 @@ def _told(run: Results, embedded: int) -> dict[str, Any]:
     return {
         "run": run,
         "effects": side_effects(run).effects,
-        "model": model_of(run),
+        "model": Entrant(run, "").model,
         "task": run.manifest.identity.task,
         "embedded": embedded,
         "lines": main,
@@ -106,7 +229,6 @@ def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:
-    """Return a case with its record."""
     return {
         "id": case.id,
         "status": record.status,
@@ -119,7 +241,6 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
-    """Return what was asked by role, once for each prompt, with all that was answered to it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     # A case that failed has no answer that counts after its edit, whatever is stored there.
     sides = record.before, record.after if record.status == OK else ()
@@ -137,7 +258,6 @@ def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
 def _answered(
     probe: Probe, before: Answer | None, after: Answer | None
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yield what a probe's answers are, as lists that the explorer draws."""
     if isinstance(probe.query, Choose):
         for i, candidate in enumerate(probe.query.candidates):
             yield "choices", [candidate, _choice(before, i), _choice(after, i)]

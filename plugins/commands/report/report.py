@@ -1,4 +1,4 @@
-"""The command ``report``: the numbers of runs as tables, for a paper, as a page or as figures."""
+"""The command ``report``: the numbers of runs as tables, for a paper or as a page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from edit_harness_plugins.command_line import debug, many, with_plugins
 from edit_harness_plugins.reading import reread
 from edit_harness_plugins.terminal import Terminal
 
-from . import figures as drawing
 from . import formats, layouts, page, written
 from .formats import Grid
 from .typesetting import printed
 
-TABLE, HTML = "table", "html"
 stdout = Terminal(soft_wrap=False)
 err = Terminal(stderr=True)
 
@@ -35,7 +33,6 @@ err = Terminal(stderr=True)
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @intervals.option
-@click.option("--figures", metavar="DIR", help="Draw the papers' figures there, as SVG and PNG.")
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
 @debug
@@ -45,25 +42,22 @@ def report(
     runs: Sequence[str],
     form: str | None,
     out: str | None,
-    figures: str | None,
     metrics: Sequence[str],
     **given: Any,
 ) -> None:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
     form = _format(form, out)
-    if figures:
-        drawing.check()
     names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
     read = [
         replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[given["interval"]])
         for name in reversed(names.values())
     ]
     text = ""
-    if form == HTML and given["layout"] == "runs":
+    if form == "html" and given["layout"] == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     else:
         grids = _grids(read, given["layout"], given["verbose"])
-        if form == TABLE and not out:
+        if form == "table" and not out:
             stdout.print(*formats.rich(grids, stdout.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
@@ -74,11 +68,6 @@ def report(
         _say("saved", out)
     else:
         stdout.out(text, end="")
-    if figures:
-        drawn, missing = drawing.draw(read, Path(figures).expanduser())
-        for label, found in (("saved", drawn), ("missing", missing)):
-            for line in found:
-                _say(label, line)
 
 
 def _say(label: str, text: object) -> None:
@@ -86,9 +75,8 @@ def _say(label: str, text: object) -> None:
 
 
 def _format(form: str | None, out: str | None) -> str:
-    """Return the format that was named, or that a file's name ends with, or a table."""
     if form or not out:
-        return form or TABLE
+        return form or "table"
     suffix = Path(out).suffix.lower()
     if suffix not in formats.NAMES:
         raise UsageError(
@@ -99,7 +87,6 @@ def _format(form: str | None, out: str | None) -> str:
 
 
 def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
-    """Return the tables of numbers, and behind them what the numbers are of."""
     if layout == "paper":
         grids, missing = printed(runs)
         for line in missing:

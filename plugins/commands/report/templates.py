@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -28,8 +27,6 @@ LONGEST = 4000
 BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that count as letters or symbols and leave nothing on the screen."""
 IN_SCRIPT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
-LINK = re.compile(r"https://([A-Za-z0-9.-]+(:[0-9]+)?)([/?#][A-Za-z0-9_!#$%&()*+,./:;=?@\[\]~-]*)?")
-"""A plain address, without a user's name in it."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a cell begins that a spreadsheet would compute."""
 
@@ -64,12 +61,6 @@ def embedded(data: Any) -> Markup:
     return Markup(text.translate(IN_SCRIPT))
 
 
-def host(address: str) -> str:
-    """Return the host of an address that a page may link to, which is plain https; else an empty text."""
-    found = LINK.fullmatch(address)
-    return found[1] if found else ""
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -83,8 +74,6 @@ def _environment() -> Environment:
     )
     environment.globals |= {name: getattr(report, name) for name in ("show", "interval", "count")}
     environment.globals |= {"arrows": report.DIRECTION}
-    environment.tests["link"] = lambda text: bool(host(str(text)))
-    environment.filters["host"] = host
     return environment
 
 

@@ -16,8 +16,7 @@ from edit_harness.stats import Estimate
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Mark
 from .layouts import numbers, shown_estimate, spread
-from .papers import EVERYTHING, PRINTED, Printed, named, sheets
-from .subsets import FALLS, WHOLE, Part, Subsets
+from .papers import EVERYTHING, FALLS, PRINTED, WHOLE, Part, Printed, Subsets, named, sheets
 
 UNEDITED = "unedited"
 ALWAYS = ("Model", "Editor")
@@ -53,39 +52,11 @@ class Row(NamedTuple):
     numbers: Sequence[Number | None]
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
-    """A table with its numbers, all of one precision, one regime and one data."""
-
-    table: Printed
-    some: Sequence[Subsets]
-    columns: Sequence[Column]
-    blocks: Sequence[tuple[str, Sequence[Row]]]
-    """The rows by the value that splits them."""
-
-    @property
-    def rows(self) -> list[Row]:
-        """All rows."""
-        return [row for _, rows in self.blocks for row in rows]
-
-    @property
-    def edited(self) -> list[Results]:
-        """The runs that edited something."""
-        return [each.run for each in self.some if not each.unedited]
-
-    @property
-    def kind(self) -> str:
-        """What tells it from the same table of other runs: data, precision, regime."""
-        told = [facts(run) for run in self.edited or [each.run for each in self.some]]
-        data = dict.fromkeys(f"{own['Task']} (data {own['Data']})" for own in told)
-        return f"{' and '.join(data)}, {told[0]['Precision']}, {told[0]['Mode']}"
-
-
 def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     """Return the papers' tables that runs have numbers for, and a line for each other one."""
     every, grids, missing = [Subsets(run) for run in runs], [], []
     for table in PRINTED:
-        found = [_grid(each) for each in filled(table, every)]
+        found = list(filled(table, every))
         grids += found
         if not found:
             by = f" by {' or '.join(table.groups)}" if table.groups else ""
@@ -94,7 +65,7 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     return grids, missing
 
 
-def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
+def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Grid]:
     """Yield a table for each sheet of runs that have any of its numbers."""
     for some in sheets(table, every):
         having = [
@@ -107,7 +78,7 @@ def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Filled]:
         blocks = [(value, list(_rows(table, having, value))) for value in _splits(table, having)]
         blocks = [(value, rows) for value, rows in blocks if any(any(row.numbers) for row in rows)]
         if blocks:
-            yield Filled(table, having, _columns(table, having, blocks[0][0]), blocks)
+            yield _grid(table, having, blocks)
 
 
 def estimate(
@@ -126,7 +97,6 @@ def estimate(
 
 
 def _splits(table: Printed, some: Sequence[Subsets]) -> list[str]:
-    """Return the values that split the rows; one empty value if nothing does."""
     if table.split == "task":
         return [task for task in table.tasks if task in {each.task for each in some}]
     return _values(some, table.split) if table.split else [""]
@@ -143,7 +113,6 @@ def _groups(table: Printed, some: Sequence[Subsets]) -> list[str]:
 
 
 def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column]:
-    """Return the columns of a table, in rows that are split by a value."""
     whole = Part(table.split, split) if split and table.split != "task" else WHOLE
     if not table.by and not table.groups:
         return [Column(head, name, (whole,)) for head, name in table.measures.items()]
@@ -164,7 +133,6 @@ def _columns(table: Printed, some: Sequence[Subsets], split: str) -> list[Column
 
 
 def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
-    """Yield the rows of each model: the unedited one, and its editors with the best marked."""
     here = [each for each in some if table.split != "task" or each.task == split]
     columns = _columns(table, some, split)
     edited = [each for each in here if not each.unedited]
@@ -221,7 +189,6 @@ def _largest(found: Sequence[Number | None]) -> Number | None:
 
 
 def _unedited(each: Subsets, column: Column) -> Number | None:
-    """Return what was measured before edits, or after none."""
     (part,) = column.parts
     found = each.estimate("before", column.measure, part)
     if found is None and each.unedited:
@@ -230,7 +197,6 @@ def _unedited(each: Subsets, column: Column) -> Number | None:
 
 
 def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
-    """Return a run's number of a column; None if it has none."""
     if column.measure not in each.run.measures:
         return None
     if table.value == "falls":
@@ -256,15 +222,19 @@ def _of(each: Subsets, column: Column, when: str) -> dict[str, Any]:
     return {"column": head, "measure": column.measure, **carried(each.run), "when": when}
 
 
-def _grid(found: Filled) -> Grid:
-    table, every = found.table, found.rows
-    heads = labels(found.edited, ALWAYS)[0] if found.edited else ALWAYS
+def _grid(
+    table: Printed, some: Sequence[Subsets], blocks: Sequence[tuple[str, Sequence[Row]]]
+) -> Grid:
+    every = [row for _, rows in blocks for row in rows]
+    columns = _columns(table, some, blocks[0][0])
+    edited = [each.run for each in some if not each.unedited]
+    heads = labels(edited, ALWAYS)[0] if edited else ALWAYS
     heads = [head for head in heads if head not in SHARED]
     if table.split:
         heads = ["Editing" if table.split == "task" else "Edited", *heads]
-    there = [any(row.numbers[i] for row in every) for i in range(len(found.columns))]
+    there = [any(row.numbers[i] for row in every) for i in range(len(columns))]
     rows, data = [], []
-    for value, block in found.blocks:
+    for value, block in blocks:
         told = [table.tasks.get(value, named(value))] if table.split else []
         for row in block:
             names = [*told, *row.names]
@@ -274,18 +244,18 @@ def _grid(found: Filled) -> Grid:
             ns = spread([number.estimate.n for number in row.numbers if number])
             cells = [n.cell if n else Cell("–") for n in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
-    shown = [column.head or column.measure for column in compress(found.columns, there)]
-    title, notes = f"{table.name}: {table.shows}", list(_notes(found))
+    shown = [column.head or column.measure for column in compress(columns, there)]
+    title, notes = f"{table.name}: {table.shows}", list(_notes(table, some, every))
     return Grid(title, heads, [*shown, "n"], rows, notes, data)
 
 
-def _notes(found: Filled) -> Iterator[str]:
-    """Yield what a table is of, then what to know of its numbers."""
-    table, runs = found.table, [each.run for each in found.some]
-    counts = [n.estimate.n for row in found.rows for n in row.numbers if n]
+def _notes(table: Printed, some: Sequence[Subsets], rows: Sequence[Row]) -> Iterator[str]:
+    runs = [each.run for each in some]
+    edited = [each for each in some if not each.unedited]
+    counts = [n.estimate.n for row in rows for n in row.numbers if n]
     by_row = " by row" if len(set(counts)) > 1 else ""
-    yield f"{caption(found.edited or runs, data=True)}, n = {spread(counts)}{by_row}"
-    if len({each.cases for each in found.some if not each.unedited}) > 1:
+    yield f"{caption([each.run for each in edited] or runs, data=True)}, n = {spread(counts)}{by_row}"
+    if len({each.cases for each in edited}) > 1:
         yield "the best are marked among rows of the same cases alone"
     if table.value == "falls":
         yield f"of so many tests over cases that can be made; p < {FALLS}, not corrected"

@@ -19,8 +19,7 @@ from edit_harness.run.report import table
 from edit_harness.run.results import Results
 from edit_harness_plugins.terminal import Terminal, plain
 
-from ..report import formats, layouts
-from ..report import remarks as about
+from ..report import facts, formats, layouts
 from ..report.facts import failed, grouped, labels, sound
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
 
 
 def _set(plugin: Any) -> str:
-    """Return the fields that have another value than by default, and the plugin's note."""
     usual = defaults(type(plugin))
     own = [f"{k}={v}" for k, v in settings(plugin).items() if v != usual[k]]
     return "  ".join(filter(None, [*own, plugin.note]))
@@ -104,7 +102,7 @@ def note_stopped(judge: Named | None, codes: list[int]) -> None:
 def note_pending(run: Results) -> None:
     """Say in one line how many texts wait for a judge, and why, where nothing else is said."""
     if run.pending:
-        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {about.why_pending(run)}"
+        text = f"pending  {counted(run.pending, 'text')} in {run.folder.path}: {facts.why_pending(run)}"
         err.print(" ".join(text.split("\n")), soft_wrap=True)
 
 
@@ -173,12 +171,12 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     yield "failed", failed(run)
     for why in list(_reasons(run.failures))[:SHOWN_FAILURES]:
         yield "", why[: 3 * err.width]
-    yield from about.remarks(run)
+    yield from facts.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
         yield "next", f"edit-harness score {run.folder.path}{who}"
-        yield "", about.why_pending(run)
-    if run.judge and (judged := about.judged(run)):
+        yield "", facts.why_pending(run)
+    if run.judge and (judged := facts.judged(run)):
         by = f"{run.judge.name} {run.judge.version}"
         by += f" ({', '.join(run.served)})" if run.served else ""
         yield "judged", f"{counted(judged, 'text')} by {by}  {run.judge.note}".rstrip()
@@ -190,7 +188,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
-    """Yield why cases failed: a reason that several share once, with the first of them."""
     cases: dict[tuple[str, str], list[str]] = {}
     for record in records:
         cases.setdefault((record.status, record.message), []).append(record.case)

@@ -15,13 +15,11 @@ from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
 
 from ..run.flags import EditingFlags, LoadingFlags, Options
+from ..run.measuring import COUNT, JSON, SEED
 
 HTML: dict[str, Any] = {"metavar": "FILE", "help": "Heat maps as a page."}
 PNG: dict[str, Any] = {"metavar": "FILE", "help": "Heat maps as an image; needs matplotlib."}
-JSON: dict[str, Any] = {"default": False, "is_flag": True, "help": "Print JSON."}
 QUIET: dict[str, Any] = {"default": False, "is_flag": True, "help": "Only the result."}
-SEED: dict[str, Any] = {"type": click.IntRange(0), "default": 0}
-COUNT = click.IntRange(1)
 
 
 # fmt: off

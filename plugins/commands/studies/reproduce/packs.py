@@ -6,7 +6,7 @@ docs/reproducing.md has its keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -127,7 +127,6 @@ def read(plugins: Plugins, name: str) -> Contents:
             measures = said.get("measures", known[table].measures)
             said["table"] = replace(known[table], measures=measures)
         contents = decoded(said, Contents)
-        _check(contents)
     except (OSError, ValueError) as error:
         raise PluginError(
             f"pack {component.name!r} of {component.origin} cannot be read: {error}",
@@ -141,19 +140,3 @@ def read(plugins: Plugins, name: str) -> Contents:
         places = cell.places or max(contents.digits, printed)
         cells.append(structs.replace(cell, places=places, within=within))
     return structs.replace(contents, cells=cells)
-
-
-def _check(contents: Contents) -> None:
-    """Raise `ValueError` for parts that do not fit together."""
-    table, cells, legs = contents.table, contents.cells, contents.legs
-    columns = () if table.by or table.groups else cells
-    named: list[tuple[str, Iterable[str], Collection[str]]] = [
-        ("model", (cell.model for cell in cells), contents.models),
-        ("task", (cell.row for cell in cells if table.split == "task"), table.tasks),
-        ("column", (cell.column for cell in columns), table.measures),
-        ("task", (leg.task for leg in legs), table.tasks),
-        ("editor", (label for leg in legs for label in leg.editors), contents.editors),
-    ]
-    for what, names, known in named:
-        if odd := [name for name in names if name not in known]:
-            raise ValueError(f"{odd[0]!r} is no {what} of it: {', '.join(known)}")

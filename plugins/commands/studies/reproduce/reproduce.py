@@ -142,7 +142,6 @@ def _made(
 
 
 def _texts(args: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as they are given at the command line."""
     return {k: value if isinstance(value, str) else json.dumps(value) for k, value in args.items()}
 
 
@@ -176,7 +175,6 @@ def table(contents: Contents, model: str, found: Sequence[Compared]) -> Grid:
 
 
 def _cells(each: Compared, compares: str) -> list[Cell]:
-    """Return what was printed, ours, how many cases that is of, and the verdict."""
     cell, ours, short = each.cell, each.ours, Cell(SHORT[each.verdict])
     printed = Cell(_printed(cell), _ends(cell.low, cell.high, cell.places))
     if ours is None:
@@ -220,7 +218,6 @@ def remarks(report: Reproduction, found: Sequence[Compared]) -> Iterator[tuple[s
 
 
 def _how(each: Compared) -> str:
-    """Say by how much a number is outside, or which two editors have changed places."""
     cell = each.cell
     row = f", {named(cell.row)}" if cell.row else ""
     place = f"{cell.editor} on {cell.model}{row}, {cell.column}"

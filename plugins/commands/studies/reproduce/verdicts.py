@@ -19,7 +19,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
-from edit_harness_plugins.commands.report.subsets import Subsets
+from edit_harness_plugins.commands.report.papers import Subsets
 from edit_harness_plugins.commands.results.pairing import Contrast, Pairing
 
 from .packs import Contents, Expected
@@ -101,7 +101,6 @@ class Reproduction:
         return max(found, key=lambda each: each[1].n, default=(None, None))
 
     def _before(self, cell: Expected) -> bool:
-        """Tell whether a number is of the model before any edit."""
         return cell.editor not in self.contents.editors
 
     def _ruling(self, cell: Expected) -> Ruling:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,20 +33,17 @@ Point = Mapping[str, Any]
 
 def asked(grid: Sequence[str], layers: str | None, tokens: str | None) -> dict[str, str]:
     """Return the text that flags give for each field. Raises `UsageError`."""
-    pairs = [
-        (field, text) for field, text in ((LAYER, layers), (TOKEN, tokens)) if text is not None
-    ]
+    short = {LAYER: layers, TOKEN: tokens}
+    found = {field: text for field, text in short.items() if text is not None}
     for text in grid:
         field, _, values = (part.strip() for part in text.partition("="))
         if not (field.isidentifier() and values):
             raise UsageError(f"--grid {text!r} is not of the form FIELD=V,V,…", f"write {EXAMPLE}")
-        pairs.append((field, values))
-    found = dict(pairs)
+        if field in found:
+            raise UsageError(f"the grid has field {field} twice", "name all its values at once")
+        found[field] = values
     if not found:
         raise UsageError("a sweep without a grid has nothing to try", f"say what: {EXAMPLE}")
-    if len(found) < len(pairs):
-        twice = Counter(field for field, _ in pairs).most_common(1)[0][0]
-        raise UsageError(f"the grid has field {twice} twice", "name all its values at once")
     return found
 
 
@@ -273,6 +269,5 @@ def _line(name: str, measure: Measure | None) -> MeasureRow:
 
 
 def _shown(estimate: Estimate, line: MeasureRow) -> tuple[str, str]:
-    """Return a number as text, and its interval."""
     ends = "" if math.isnan(estimate.low) else report.interval(estimate, line)
     return report.show(estimate, line), ends

@@ -21,7 +21,7 @@ from edit_harness.run.assembly import Benchmark
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.commands.report import figures, formats, heatmaps
+from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
@@ -54,10 +54,10 @@ class Sweep:
         self.model = assembly.load(plugins, name, **options)
         self.axes = points.axes(self.editor, asked, len(self.model.architecture.blocks))
         self.points = points.points(self.axes)
-        every = [case.id for case in self.benchmark.cases]
-        before = every.index(self.cases[0].id)
+        ids = [case.id for case in self.benchmark.cases]
+        before = ids.index(self.cases[0].id)
         self.split = (
-            f"the last {counted(len(self.cases), 'case')} of {len(every):,}; "
+            f"the last {counted(len(self.cases), 'case')} of {len(ids):,}; "
             f"the first {before:,} are left to test: --limit {before}"
         )
 
@@ -104,12 +104,12 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         *_, made = map(todo.assembled, todo.points)
     names = mapped(flags.measures, made.measures)
     if not flags.quiet:
-        say("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
-        say("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
+        console.line("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
+        console.line("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
         grid = [f"{f} {', '.join(map(points.shown, values))}" for f, values in todo.axes.items()]
-        say("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
-        say("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
-        say("split", todo.split)
+        console.line("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
+        console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
+        console.line("split", todo.split)
     check_writable(Path(flags.output_path))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
     finish(todo, found)
@@ -132,13 +132,8 @@ def check(flags: SweepFlags) -> dict[str, str]:
     if twice := asked.keys() & flags.editor_args.keys():
         raise UsageError(f"field {min(twice)} is in the grid and in --editor-args", "say it once")
     if flags.png:
-        figures.check()
+        heatmaps.check()
     return asked
-
-
-def say(label: str, text: str) -> None:
-    """Print one labelled line on stderr."""
-    console.err.print(formats.labelled(label, text, console.err.width))
 
 
 def finish(todo: Sweep, found: SweepResults) -> None:
@@ -159,8 +154,8 @@ def finish(todo: Sweep, found: SweepResults) -> None:
         written.append(flags.save_preset)
     if not flags.quiet:
         for path in written:
-            say("saved", path)
-        say("runs", f"{flags.output_path}/")
+            console.line("saved", path)
+        console.line("runs", f"{flags.output_path}/")
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:

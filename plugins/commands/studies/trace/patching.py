@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edit_harness.data import Request
+from edit_harness.data import NextToken, Request
+from edit_harness.edits import UNEDITED
 from edit_harness.errors import PluginError, UsageError
 from edit_harness.model import hooks, packing
 from edit_harness.model.batch import Batch
@@ -54,10 +55,8 @@ class Fact:
     def recalled(cls, model: Model, request: Request) -> Fact:
         """Return the fact whose target is the one token that the model itself finds likeliest."""
         ids = model.tokens.encode(request.text).ids
-        batch = model.batch([ids])
-        with torch.no_grad():
-            logits = model.logits(batch, batch.places([0], [len(ids) - 1]))
-        return cls._of(model, request, Continuation(ids, (int(logits[0].argmax()),)), "")
+        found: Any = model.answer([(UNEDITED, NextToken(request.text))])[0]
+        return cls._of(model, request, Continuation(ids, (int(found.logprobs.argmax()),)), "")
 
     @classmethod
     def _of(cls, model: Model, request: Request, parts: Continuation, target: str) -> Fact:
@@ -235,7 +234,6 @@ class _Group:
             yield Traced(fact, float(clean[i]), noised[i], restored[i])
 
     def _run(self, rows: Sequence[_Row], around: Around) -> np.ndarray:
-        """Return the probability of each row's target in passes with something around them."""
         found = np.empty(len(rows))
 
         def run(some: Sequence[_Row]) -> None:
@@ -247,7 +245,6 @@ class _Group:
         return found
 
     def _probabilities(self, batch: Batch, rows: Sequence[_Row]) -> np.ndarray:
-        """Return the product of the probabilities of the tokens of each row's target."""
         parts = [row.fact.parts for row in rows]
         reads = [(i, place) for i, part in enumerate(parts) for place in part.places]
         wanted = torch.tensor([[t] for part in parts for t in part.target])
@@ -257,7 +254,6 @@ class _Group:
 
     @contextmanager
     def _keeping(self, names: Iterable[str], batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
-        """Keep what comes out of modules at all tokens of the rows."""
         at = [(i, token) for i, row in enumerate(rows) for token in range(len(row))]
         places = batch.places(*zip(*at, strict=True))
         lines = torch.tensor([self.first[rows[i].which] + token for i, token in at])
@@ -276,7 +272,6 @@ class _Group:
             yield
 
     def _noising(self, batch: Batch, rows: Sequence[_Row]) -> AbstractContextManager[None]:
-        """Add each row's noise to the embeddings of its subject."""
         at = [(i, token) for i, row in enumerate(rows) for token in row.fact.subject]
         values = torch.cat([self.noise[row.which][row.sample] for row in rows])
         places = batch.places(*zip(*at, strict=True))
@@ -284,7 +279,6 @@ class _Group:
 
     @contextmanager
     def _putting_back(self, site: Site, batch: Batch, rows: Sequence[_Row]) -> Iterator[None]:
-        """Give noised rows a site's clean states, each at its token."""
         lines = torch.tensor([self.first[row.which] + row.token for row in rows])
         places = batch.places(range(len(rows)), [row.token for row in rows])
         with ExitStack() as stack:
@@ -300,7 +294,6 @@ class _Group:
 
 @contextmanager
 def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
-    """Put values, one vector for each place, in the place of what comes out of a module."""
 
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         whole = hooks.by_row(hooks.first(output), rows)

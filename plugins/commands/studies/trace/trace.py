@@ -23,7 +23,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report import figures, heatmaps
+from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run.console import err
@@ -38,15 +38,6 @@ ASKED = 256
 EXAMPLE = "edit-harness trace --prompt '{} lives in' --subject 'Ada'"
 
 
-@dataclass(frozen=True)
-class Found:
-    """Facts to trace, and how many were asked to find them."""
-
-    facts: Sequence[Fact]
-    line: str
-    asked: int = 1
-
-
 def trace(plugins: Plugins, flags: TraceFlags) -> int:
     """Trace what the flags say, print it and write its pictures, and return the exit code."""
     typed = checked(flags)
@@ -56,16 +47,16 @@ def trace(plugins: Plugins, flags: TraceFlags) -> int:
         model = assembly.load(plugins, name, **options)
         fact = (Fact.of if flags.target else Fact.recalled)(model, typed)
         target = model.tokens.continuation(fact.parts.prompt, fact.parts.target)
-        found = Found([fact], f"{fact.text} →{target}")
+        facts, asked, line = [fact], 1, f"{fact.text} →{target}"
     else:
         task, args, seed = str(flags.task), flags.task_args, flags.seed
         cases = assembly.make_benchmark(plugins, task, args, source, seed).cases
         model = assembly.load(plugins, name, **options)
         requests = [request for case in cases for request in case.requests]
-        found = known(model, requests, flags.limit, task)
+        facts, asked, line = known(model, requests, flags.limit, task)
     window = flags.window or patching.default_window(model.architecture.layers)
     how = Method(flags.kinds, window, flags.noise, flags.samples, flags.seed)
-    finish(model, found, how, traced(model, found.facts, how), flags)
+    finish(model, asked, line, how, traced(model, facts, how), flags)
     return 0
 
 
@@ -78,13 +69,8 @@ def checked(flags: TraceFlags) -> Request | None:
             f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(patching.KINDS)}"
         )
     if flags.png:
-        figures.check()
+        heatmaps.check()
     if flags.task:
-        if any((flags.prompt, flags.subject, flags.target)):
-            raise UsageError(
-                "a task brings its own facts",
-                "leave out --task, or --prompt, --subject and --target",
-            )
         return None
     if not (flags.prompt and flags.subject):
         raise UsageError("a fact to trace has a prompt and a subject", f"{EXAMPLE}, or --task NAME")
@@ -95,8 +81,10 @@ def checked(flags: TraceFlags) -> Request | None:
     return Request(flags.prompt, flags.subject, flags.target or "?")  # recalled by the model
 
 
-def known(model: Model, requests: Sequence[Request], limit: int | None, task: str) -> Found:
-    """Return the first facts of a task whose true object the model answers first. Raises `DataError`."""
+def known(
+    model: Model, requests: Sequence[Request], limit: int | None, task: str
+) -> tuple[list[Fact], int, str]:
+    """Return the first facts of a task whose true object the model answers first, of how many, and a line on it."""
     true = [Request(r.prompt, r.subject, r.target_true) for r in requests if r.target_true]
     waiting = list({(r.prompt, r.subject): r for r in true}.values())
     facts: list[Fact] = []
@@ -118,7 +106,7 @@ def known(model: Model, requests: Sequence[Request], limit: int | None, task: st
         f"{len(facts):,} of the first {counted(asked, 'fact')} of {task}: "
         "the model answers their true object first"
     )
-    return Found(facts, line, asked)
+    return facts, asked, line
 
 
 def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
@@ -137,25 +125,27 @@ def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
 
 
 def finish(
-    model: Model, found: Found, how: Method, traces: Sequence[Traced], flags: TraceFlags
+    model: Model, asked: int, line: str, how: Method, traces: Sequence[Traced], flags: TraceFlags
 ) -> None:
     """Print effects as maps or JSON, and write them as a page and an image if asked for."""
     if flags.task:
         made = of_facts(traces)
     else:
-        prompt = found.facts[0].parts.prompt
+        prompt = traces[0].fact.parts.prompt
         made = of_fact(traces[0], [model.tokens.tokenizer.decode([token]) for token in prompt])
     sigma = patching.spread(model)
     size = f"{how.noise:g} standard deviations of the embeddings ({how.noise * sigma:.3g})"
     chances = {"clean": made.clean, "under noise": made.noised, "total effect": made.total}
     lines = [
         ("model", f"{model.name}   {model.precision}   {model.digest[:16]}"),
-        ("facts" if flags.task else "fact", found.line),
+        ("facts" if flags.task else "fact", line),
         ("noise", f"{size}, {counted(how.samples, 'sample')}, seed {how.seed}"),
         ("chance", ", ".join(f"{name} {shown(e)}" for name, e in chances.items())),
         ("interval", f"{LEVEL:.0%}, over {made.over}"),
     ]
-    facts = [(f.parts.prompt, f.parts.target, list(f.subject)) for f in found.facts]
+    facts = [
+        (f.parts.prompt, f.parts.target, list(f.subject)) for f in (each.fact for each in traces)
+    ]
     data = {
         "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
         "noise": {
@@ -164,10 +154,10 @@ def finish(
         },
         "window": how.window,
         "facts": {
-            "task": flags.task, "known": len(facts), "asked": found.asked,
+            "task": flags.task, "known": len(facts), "asked": asked,
             "digest": files.digest(facts),
         },
-        "fact": None if flags.task else found.line,
+        "fact": None if flags.task else line,
         **as_data(made),
     }  # fmt: skip
     maps = heat_maps(made, how.window)
@@ -247,7 +237,6 @@ def _estimated(
     noised: np.ndarray,
     indirect: Mapping[str, np.ndarray],
 ) -> Effects:
-    """Return the estimates of values by noise or fact, which is their first axis."""
     columns = {"clean": clean, "noised": noised, "total": clean - noised}
     for kind, values in indirect.items():
         for row, layer in np.ndindex(values.shape[1:]):
