@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 import torch
+from builders import recording
 
 from edit_harness import Request
-from edit_harness.model.hooks import recording
 from edit_harness.model.tokens import FactToken
 from edit_harness.registry.settings import build
 from edit_harness.testing import tiny_model

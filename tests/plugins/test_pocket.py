@@ -15,7 +15,7 @@ from edit_harness import Choose, Request
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
-from edit_harness.model.hooks import first, registered
+from edit_harness.model.hooks import first
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
@@ -187,7 +187,7 @@ def test_a_fact_lies_at_its_subject(pocket, sample):
             continue
         theirs = Request(mine.prompt, other.subject, other.target_true)
         kept = []
-        with registered(block, lambda m, a, out, kept=kept: kept.append(first(out))):
+        with block.register_forward_hook(lambda m, a, out, kept=kept: kept.append(first(out))):
             pocket.answer([(UNEDITED, Choose(theirs.text, (other.target_true,)))])
         hidden, place = kept[0][0, tokens.subject_last(theirs)], tokens.subject_last(mine)
 
@@ -197,7 +197,7 @@ def test_a_fact_lies_at_its_subject(pocket, sample):
             return changed
 
         query = Choose(mine.text, (other.target_true, mine.target_true))
-        with registered(block, patch):
+        with block.register_forward_hook(patch):
             (answer,) = pocket.answer([(UNEDITED, query)])
         flipped.append(answer.nll(0) < answer.nll(1))
     assert sum(flipped) / len(flipped) >= 0.5

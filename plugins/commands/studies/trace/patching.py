@@ -272,7 +272,8 @@ class _Group:
 
         with ExitStack() as stack:
             for name in names:
-                stack.enter_context(hooks.registered(self._module(name), partial(keep, name)))
+                hook = self._module(name).register_forward_hook(partial(keep, name))
+                stack.enter_context(hook)
             yield
 
     def _noising(self, batch: Batch, rows: Sequence[_Row]) -> AbstractContextManager[None]:
@@ -307,5 +308,5 @@ def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> 
         changed = whole.index_put(places.on(whole.device), values.to(whole))
         return hooks.with_first(output, changed.view_as(hooks.first(output)))
 
-    with hooks.registered(module, hook):
+    with module.register_forward_hook(hook):
         yield
