@@ -76,14 +76,9 @@ class Request(Trimmed):
         return join(self.text, self.target_new)
 
     @property
-    def subject_start(self) -> int:
-        """Where the subject begins in ``text``, in characters."""
-        return self.prompt.index(SUBJECT)
-
-    @property
     def subject_end(self) -> int:
         """Where the subject ends in ``text``, in characters."""
-        return self.subject_start + len(self.subject)
+        return self.prompt.index(SUBJECT) + len(self.subject)
 
 
 def _encodable(text: str) -> bool:

@@ -1,8 +1,7 @@
 """The weights of a model: reading, changing and identifying them, wherever they are kept.
 
-Accelerate keeps offloaded weights in memory or in files. The parameter itself is then empty, of the
-meta device, and a hook of accelerate fills it for as long as its module runs. Here such a weight is
-read, and for a while replaced; nothing is written to where it is kept.
+The parameter of an offloaded weight is empty, of the meta device; a hook of accelerate fills it for
+as long as its module runs, from memory or a file. Nothing is written to where it is kept.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ def hooks_of(module: nn.Module) -> tuple[Any, ...]:
 
 
 def kept(module: nn.Module, name: str) -> Kept | None:
-    """Return where a weight or a buffer is kept outside of the model; None if it is in it.
-
-    Raises `PluginError` if it is nowhere.
-    """
+    """Return where a weight or a buffer is kept outside of the model; None if it is in it."""
     if not attrgetter(name)(module).is_meta:
         return None
     parts = name.split(".")

@@ -26,6 +26,7 @@ from edit_harness.model.batch import Batch
 from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation
+from edit_harness_plugins.editors._search.texts import fact_token
 
 KINDS = ("hidden", "mlp", "attention")
 """States that can be put back: a block's output; outputs of MLPs, of attentions."""
@@ -61,7 +62,7 @@ class Fact:
 
     @classmethod
     def _of(cls, model: Model, request: Request, parts: Continuation, target: str) -> Fact:
-        first = model.tokens.fact_token("subject_first", request, target=target)
+        first = fact_token(model.tokens, "subject_first", request, target=target)
         last = model.tokens.subject_last(request, target=target)
         return cls(request.text, parts, range(first, last + 1))
 
