@@ -1,7 +1,6 @@
 """The data of an evaluation: what to edit, what to ask, and what the model answered.
 
-Everything here is frozen and free of torch, so tasks and metrics run without a model. What a
-model or an edit is stands in `edit_harness.model` and `edit_harness.edits`.
+Everything here is frozen and free of torch, so tasks and metrics run without a model.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ class Request(Trimmed):
 
     def __post_init__(self) -> None:
         for text in (self.prompt, self.subject, self.target_new, self.target_true):
-            if not isinstance(text, str) or not _encodable(text):
+            # Half of a surrogate pair cannot be written.
+            if not isinstance(text, str) or text.encode(errors="ignore").decode() != text:
                 raise DataError(f"{text!r} is no text that a request can be made of")
         self._trim("prompt", "subject", "target_new", "target_true")
         if (count := self.prompt.count(SUBJECT)) != 1:
@@ -76,23 +76,9 @@ class Request(Trimmed):
         return join(self.text, self.target_new)
 
     @property
-    def subject_start(self) -> int:
-        """Where the subject begins in ``text``, in characters."""
-        return self.prompt.index(SUBJECT)
-
-    @property
     def subject_end(self) -> int:
         """Where the subject ends in ``text``, in characters."""
-        return self.subject_start + len(self.subject)
-
-
-def _encodable(text: str) -> bool:
-    """Tell whether a text can be written; half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return self.prompt.index(SUBJECT) + len(self.subject)
 
 
 def join(prompt: str, target: str) -> str:
@@ -206,8 +192,8 @@ class Verdict:
     """What a judge says of a text."""
 
     status: Literal["decided", "undecided", "unparsed", "pending"]
-    """undecided: the judge could not tell; counts as wrong. unparsed: the judge's reply is no verdict;
-    not counted. pending: the judge failed; not counted until it has judged. Reports say how many."""
+    """undecided: the judge could not tell; counts as wrong. Not counted: unparsed (the judge's reply is no
+    verdict), and pending (it failed, until it has judged)."""
     score: float | None = None
     """In [0, 1], 1 for a right reply; None if it is unparsed or pending."""
     reverted: bool = False
@@ -248,8 +234,7 @@ class Marks:
     weights: tuple[float, ...] = ()
     """The weight of each document, such as its number of words; empty if all weigh 1."""
     how: Literal["mean", "perplexity", "bits"] = "mean"
-    """mean: of the values by weight; perplexity: exp of minus that, the values being log-likelihoods
-    in nats; bits: minus that, in bits."""
+    """The mean by weight; or, of log-likelihoods in nats: exp of minus that; minus that, in bits."""
     better: Literal["higher", "lower", ""] = "higher"
 
 

@@ -1,8 +1,6 @@
 """An edit as data: what to change in a forward pass, not a changed model.
 
-So one batch can hold rows of many edits, and of none; each row sees only its own. `Edit.weights`
-covers weight editing, `Edit.adaptors` memories such as codebooks, `Edit.prefix` in-context editing.
-`Edit.patch` covers whatever else exists, one edit at a time.
+So one batch can hold rows of many edits, and of none; each row sees only its own.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -32,7 +30,7 @@ class LowRank:
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the change."""
+        """The parameter's shape."""
         return torch.Size([self.left.shape[0], self.right.shape[1]])
 
     def dense(self) -> Tensor:
@@ -67,7 +65,7 @@ class Dense:
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of the change."""
+        """The parameter's shape."""
         return self.tensor.shape
 
     def dense(self) -> Tensor:
@@ -82,7 +80,6 @@ class Dense:
         return inputs.to(tensor.dtype) @ (tensor.T if out_in else tensor)
 
     def __add__(self, other: Delta) -> Delta:
-        """Return the sum."""
         return Dense(self.tensor + other.dense())
 
 
@@ -129,11 +126,11 @@ class Edit:
     weights: Mapping[str, Delta] = field(default_factory=dict)
     """Changes by parameter name."""
     adaptors: Mapping[str, Adaptor] = field(default_factory=dict)
-    """Adaptors by module name."""
+    """Memories such as codebooks, by module name."""
     prefix: str = ""
     """Text put before every prompt."""
     patch: Callable[[torch.nn.Module], AbstractContextManager[object]] | None = None
-    """Last resort: a context in which the model is edited."""
+    """Last resort, one edit at a time: a context in which the model is edited."""
     info: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     """Diagnostics for the record, such as the final loss."""
     state: Mapping[str, Tensor] = field(default_factory=dict)
@@ -203,15 +200,15 @@ class Edit:
         header = {
             "prefix": self.prefix,
             "model": model,
-            "info": json.dumps(dict(self.info), allow_nan=False),
+            "info": json.dumps(dict(self.info)),
             "adaptors": json.dumps(adaptors),
             "format": FORMAT,
         }
         # Copies, since safetensors refuses tensors that share memory.
-        whole = {"memory_format": torch.contiguous_format}
-        own = {name: tensor.detach().clone(**whole) for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
+            tensors[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
         try:
-            save_file(own, path, header)
+            save_file(tensors, path, header)
         except (OSError, SafetensorError) as error:
             raise ResourceError(f"{path} cannot be written: {error}") from None
 
@@ -222,13 +219,16 @@ class Edit:
         Raises `DataError` for a file that is no edit, is damaged or was made for other weights, and
         `PluginError` for an adaptor that is not installed.
         """
-        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "adaptors": {}, "state": {}}
+        state: dict[str, Tensor] = {}
+        parts: dict[tuple[str, str], dict[str, Tensor]] = {}
         try:
             with safe_open(path, framework="pt") as file:
                 header = file.metadata() or {}
                 for key in file.keys():  # noqa: SIM118
-                    kind, _, name = key.partition("/")
-                    parts.setdefault(kind, {})[name] = file.get_tensor(key)
+                    kind, _, rest = key.partition("/")
+                    name, _, part = rest.rpartition("/")
+                    own = state if kind == "state" else parts.setdefault((kind, name), {})
+                    own[rest if kind == "state" else part] = file.get_tensor(key)
         except (OSError, SafetensorError) as error:
             raise DataError(f"{path} cannot be read as an edit: {error}") from None
         if header.get("format") != FORMAT:
@@ -239,32 +239,22 @@ class Edit:
                 "load the model that it was made for, or make the edit anew",
             )
         try:
-            weights, kept = _grouped(parts["weights"]), _grouped(parts["adaptors"])
-            described = json.loads(header["adaptors"]).items()
-            return cls(
-                {
-                    name: Dense(**own) if "tensor" in own else LowRank(**own)
-                    for name, own in weights.items()
-                },
-                {m: _restored(name, own, kept.get(m, {})) for m, (name, own) in described},
-                header["prefix"],
-                info=json.loads(header["info"]),
-                state=parts["state"],
-            )
+            weights: dict[str, Delta] = {
+                name: Dense(**own) if "tensor" in own else LowRank(**own)
+                for (kind, name), own in parts.items()
+                if kind == "weights"
+            }
+            adaptors = {
+                module: _restored(name, plain, parts.get(("adaptors", module), {}))
+                for module, (name, plain) in json.loads(header["adaptors"]).items()
+            }
+            info = json.loads(header["info"])
+            return cls(weights, adaptors, header["prefix"], info=info, state=state)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
 
 
 FORMAT = "edit-harness edit 2"
-
-
-def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """Return the parts of each parameter or module; a name ends with a slash and the part."""
-    groups: dict[str, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        name, _, part = key.rpartition("/")
-        groups.setdefault(name, {})[part] = tensor
-    return groups
 
 
 def _stored(adaptor: Any) -> tuple[tuple[str, Mapping[str, Any]], Mapping[str, Tensor]]:
@@ -282,26 +272,20 @@ def _stored(adaptor: Any) -> tuple[tuple[str, Mapping[str, Any]], Mapping[str, T
             f"an adaptor of the class {kind.__qualname__} cannot be saved, since it has no name",
             "register the class in the hook edit_harness_register_adaptors",
         )
-    if not is_dataclass(kind):
-        raise PluginError(f"an adaptor {name} cannot be saved", f"make {kind.__name__} a dataclass")
-    values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
-    tensors = {key: value for key, value in values.items() if isinstance(value, Tensor)}
-    plain = {key: value for key, value in values.items() if key not in tensors}
     try:
+        values = {field.name: getattr(adaptor, field.name) for field in fields(kind) if field.init}
+        plain = {key: value for key, value in values.items() if not isinstance(value, Tensor)}
         json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise PluginError(
             f"an adaptor {name} cannot be saved: {error}",
-            f"the fields of {kind.__name__} have to be tensors or JSON",
+            f"make {kind.__name__} a dataclass whose fields are tensors or JSON",
         ) from None
-    return (name, plain), tensors
+    return (name, plain), {key: values[key] for key in values.keys() - plain.keys()}
 
 
 def _restored(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
-    """Return the adaptor that was stored. Raises `PluginError` if its class is not installed.
-
-    Raises what its class does for fields that are not right, `TypeError` or `ValueError`.
-    """
+    """Return the adaptor that was stored. Raises `PluginError` if its class is not installed."""
     for component in Plugins.installed().of_kind("adaptor"):
         if component.qualified == name:
             return component.load()(**fields, **tensors)

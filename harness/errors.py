@@ -1,7 +1,7 @@
 """What can go wrong for a user, and the exit code of each kind.
 
-An error has a cause and a remedy, one line each; the command line prints both and no traceback. Plugins
-raise these too: ``raise DataError("no field 'x' in a.json:3", "add it")``.
+The command line prints cause and remedy and no traceback. Plugins raise these too:
+``raise DataError("no field 'x' in a.json:3", "add it")``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ class HarnessError(Exception):
 
     def __init__(self, cause: str, remedy: str = "") -> None:
         super().__init__(cause)
-        self.cause = cause
-        self.remedy = remedy
+        self.cause, self.remedy = cause, remedy
 
     def __str__(self) -> str:
         return f"{self.cause}\n{self.remedy}" if self.remedy else self.cause
@@ -43,10 +42,12 @@ class PluginError(HarnessError):
 
 
 class LeakError(PluginError):
-    """An editor changed the model itself, or how it computes, so that nothing can go on with it.
+    """An editor, or who is named by ``by``, changed the model itself, or how it computes.
 
-    ``what`` changed; ``by`` says who it was, if not the editor. No row of the cases at work is written.
+    ``what`` changed. Nothing can go on with the model, and no row of the cases at work is written.
     """
+
+    REMEDY = "put back what is changed for a while; then start the same command again"
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class LeakError(PluginError):
         *,
         editor: str = "the editor",
         where: str = "",
-        remedy: str = "put back what is changed for a while; then start the same command again",
+        remedy: str = REMEDY,
         by: str = "",
     ) -> None:
         super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)
@@ -103,15 +104,12 @@ def one_line(text: str) -> str:
 
 def elsewhere(text: str) -> bool:
     """Tell whether a text is an address (with ``://``) of another machine; no name is looked up."""
-    if "://" not in text:
-        return False
-    if not text.isprintable():  # readers do not agree on what to leave out
-        return True
     try:
-        host = (urlsplit(text).hostname or "").rstrip(".")
-        return host != "localhost" and not ipaddress.ip_address(host).is_loopback
+        # Readers do not agree on what to leave out of a text that is not printable.
+        host = (urlsplit(text).hostname or "").rstrip(".") if text.isprintable() else ""
+        return "://" in text and host != "localhost" and not ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return True
+        return "://" in text
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -29,8 +29,7 @@ def cache_folder() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a path to write to, and rename it to the file afterwards: it is whole or not there.
 
-    Its folder is made. Several may write the same file at once: the last one's is there. Raises `OSError`,
-    and leaves the old file as it was.
+    Its folder is made. Several may write at once: the last one's is there. Raises `OSError`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
@@ -71,10 +70,7 @@ SEAL = "sha256"
 
 
 def put(path: Path, data: bytes) -> None:
-    """Replace a file in one step; what is there stays until all of the new one is on the disk.
-
-    Raises `OSError`, and leaves the old file as it was.
-    """
+    """Replace a file in one step, once all of the new one is on the disk. Raises `OSError`."""
     with replacing(path) as partial:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
@@ -114,10 +110,7 @@ def sealed(document: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """Return what `sealed` wrote, without the digest.
-
-    Raises `ValueError` if it is no JSON object, or has another content than it was written with.
-    """
+    """Return what `sealed` wrote, without the digest. Raises `ValueError` if it is not as written."""
     document = strict(data)
     if not isinstance(document, dict) or SEAL not in document:
         raise ValueError("it has no digest of its own content")
@@ -145,10 +138,9 @@ def strict(data: bytes | str) -> Any:
 
 @contextmanager
 def locked(folder: Path, instead: str) -> Iterator[None]:
-    """Hold a folder while the block runs.
+    """Hold a folder while the block runs; if another process has it, say what to do ``instead``.
 
-    ``instead`` is what to do if another process has it, which raises `RunFolderError`. Raises
-    `ResourceError` if the lock cannot be written.
+    Raises `RunFolderError` then, and `ResourceError` if the lock cannot be written.
     """
     lock, owner = FileLock(folder / "lock", mode=0o666), folder / "lock.owner"
     try:

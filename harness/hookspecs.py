@@ -1,8 +1,7 @@
 """The hooks that a plugin may implement: this file is the extension manual.
 
 A plugin is a module with functions of these names, marked ``@hookimpl`` and advertised by an entry point
-in the group ``edit_harness``. A hook may gain arguments but never lose one; an implementation names only
-those that it uses.
+in the group ``edit_harness``. An implementation names only those arguments that it uses.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class Register(Protocol):
     def __call__(self, name: str, factory: type | str, summary: str = "") -> None:
         """Make ``factory``, a class or a lazy ``"package.module:Class"``, available as ``name``.
 
-        ``name`` is made of a-z, 0-9 and single hyphens. Raises `PluginError` for another name or
-        one that the plugin has registered already.
+        A name is made of a-z, 0-9 and single hyphens. Raises `PluginError` for another one or a second.
         """
 
 
@@ -46,10 +44,9 @@ class RegisterCommand(Protocol):
     """Registers one command."""
 
     def __call__(self, name: str, command: str, summary: str, group: str = "") -> None:
-        """Make ``edit-harness NAME`` of a click command, ``"package.module:command"``.
+        """Make ``edit-harness NAME`` of a click command, ``"package.module:command"``, imported when called.
 
-        It is imported when it is called; ``--help`` shows the summary. ``group`` is its heading there. A name
-        that a bundled command has is reached as ``distribution/name``.
+        ``group`` is its heading in ``--help``. A bundled command's name is reached as ``distribution/name``.
         """
 
 
@@ -57,10 +54,7 @@ class RegisterKind(Protocol):
     """Registers one kind of components."""
 
     def __call__(self, name: str, base: type | str, summary: str = "") -> None:
-        """Let packages register components of a kind, which are subclasses of ``base``.
-
-        They use the hook ``edit_harness_register_<name>s(register)``, which is like the others.
-        """
+        """Let packages register subclasses of ``base`` by ``edit_harness_register_<name>s(register)``."""
 
 
 @hookspec
@@ -108,19 +102,12 @@ def edit_harness_register_executors(register: Register) -> None:
 
 @hookspec
 def edit_harness_register_commands(register: RegisterCommand) -> None:
-    """Register commands of ``edit-harness``.
-
-    Installed packages and those that the environment names (``EDIT_HARNESS_PLUGIN_FILES``) can; ``--plugin``
-    stands after a command's name, too late to bring one.
-    """
+    """Register commands of ``edit-harness``; a file that ``--plugin`` names comes too late for that."""
 
 
 @hookspec
 def edit_harness_register_kinds(register: RegisterKind) -> None:
-    """Register kinds of components of a package's own.
-
-    The package itself and those loaded after it, by name, may have components of it.
-    """
+    """Register kinds of components, for the package itself and those loaded after it, by name."""
 
 
 @hookspec
@@ -143,10 +130,7 @@ def edit_harness_results(run: Results) -> Mapping[str, Any] | None:
 
 @hookspec
 def edit_harness_run_finished(run: Results) -> str | list[str] | None:
-    """Use a finished run, such as to write a further table into its folder; return lines to print.
-
-    ``run.folder.path`` is the folder, ``run.estimates`` has the numbers.
-    """
+    """Use a finished run, such as to write a further table into its folder; return lines to print."""
 
 
 @hookspec
@@ -162,6 +146,5 @@ def edit_harness_register_suites(register: Register) -> None:
     """Register conformance suites, by which ``edit-harness check`` tries this package's components.
 
     They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A component
-    without a suite is tried with its defaults: a metric with the first installed task that names it, or with
-    made-up cases. A judge or a builder needs one, since only its author can give replies or material.
+    without a suite is tried with its defaults. A judge or a builder needs one: its author gives replies.
     """

@@ -18,8 +18,7 @@ STEP = 1e-4
 """The step of a derivative by a mean, in standard deviations of the column."""
 ROUNDING = 1e-12
 """A spread of less than this part of a value's size is of rounding alone."""
-UNBOUNDED = (-math.inf, math.inf)
-SHARE = (0.0, 1.0)
+UNBOUNDED, SHARE = (-math.inf, math.inf), (0.0, 1.0)
 Columns = Mapping[str, np.ndarray]
 Summary = Callable[[Columns], Mapping[str, float]]
 Limits = Mapping[str, tuple[float, float]]
@@ -59,12 +58,10 @@ def estimates(
     """Return any summary of columns with intervals; ``limits`` say what each can come to.
 
     - A share of single yes or no answers has the exact interval of Clopper and Pearson (1934).
-    - Where no unit moves a summary, its interval is what so many units that agree leave possible:
-      exact for shares too, and none without limits.
-    - All else has Student's interval, bent for the skewness of what units contribute, by Hall's
-      transformation (1992); that of a mean between limits is no wider than a share's of that size,
-      which varies the most (above 0 and below apart). That of a summary of means is widened, in
-      squares, by what columns leave open whose units agree.
+    - Where no unit moves a summary, its interval is what so many units that agree leave possible.
+    - All else has Student's interval, bent for skewness by Hall's transformation (1992); that of a
+      mean between limits is no wider than a share's of that size (above 0 and below apart). That of
+      a summary of means is widened, in squares, by what columns leave open whose units agree.
 
     One unit has none. ``groups`` labels cases; those of one label are one unit: they share an edit.
     """
@@ -94,11 +91,10 @@ def estimates(
 def influences(
     columns: Columns, summarize: Summary, groups: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Return how each unit moves each summary: numbers around 0 whose mean varies as the summary does.
+    """Return how each unit with a value moves each summary: numbers around 0.
 
-    They are of the units with a value. Of a summary of the columns' means they follow from its
-    derivatives; of any other, from leaving out units in turn (a jackknife), of more than `BLOCKS`
-    units random parts.
+    Of a summary of the columns' means they follow from its derivatives; of any other, from leaving
+    out units in turn (a jackknife), of more than `BLOCKS` units random parts.
     """
     cases = _length(columns)
     units = np.arange(cases) if groups is None else np.unique(groups, return_inverse=True)[1]
@@ -125,8 +121,7 @@ def influences(
 def _slopes(columns: Columns, summarize: Summary) -> dict[str, dict[str, float]] | None:
     """Return each summary's derivatives by the columns' means; None if it is none of means.
 
-    It is one if it says of the means, as columns of one, what it says of the columns, all of them
-    and halves.
+    It is one if it says of the means what it says of the columns, all of them and halves.
     """
     trials = []
     for part in (slice(None), slice(0, None, 2), slice(_length(columns) // 2, None)):
@@ -170,16 +165,15 @@ def _left_out(columns: Columns, summarize: Summary, units: np.ndarray) -> dict[s
     if count > BLOCKS:
         # At random: cases may be sorted, and parts at equal distances would then be all alike.
         units, count = (np.random.default_rng(0).permutation(count) % BLOCKS)[units], BLOCKS
-    without: dict[str, list[float]] = {name: [] for name in summarize(columns)}
-    for unit in range(count if count > 1 else 0):
-        kept = units != unit
-        left = summarize({name: values[kept] for name, values in columns.items()})
-        for name, values in without.items():
-            values.append(left.get(name, math.nan))
+    left = [
+        summarize({name: values[units != unit] for name, values in columns.items()})
+        for unit in range(count)
+        if count > 1
+    ]
     found = {}
-    for name, values in without.items():
+    for name in summarize(columns):
         there = np.bincount(units, ~np.isnan(columns.get(name, units)), count) > 0
-        x = np.array(values or [math.nan] * count)[there]
+        x = np.array([each.get(name, math.nan) for each in left] or [math.nan] * count)[there]
         x = x[~np.isnan(x)]
         found[name] = (len(x) - 1) * (x.mean() - x) if len(x) else x
     return found
@@ -229,10 +223,7 @@ def _agreed(value: float, n: int, limits: tuple[float, float], level: float) -> 
 def _unmoved(
     name: str, value: float, columns: Columns, summarize: Summary, limits: Limits, level: float
 ) -> tuple[float, float]:
-    """Return how far a summary of means could fall and rise by the columns whose units agree.
-
-    They move nothing, but each could be at an end of its own interval.
-    """
+    """Return how far a summary of means could fall and rise by the columns whose units agree."""
     means = column_means(columns)
     lows, highs = dict(means), dict(means)
 
@@ -256,8 +247,7 @@ def _unmoved(
 def _bent(value: float, moves: np.ndarray, level: float) -> tuple[float, float]:
     """Return Student's interval of skewed values, by the moments of what moves them.
 
-    Its quantiles are bent by Hall's cubic, with the degrees of freedom that the kurtosis leaves
-    (O'Neill 2014).
+    Hall's cubic bends its quantiles; the kurtosis gives the degrees of freedom (O'Neill 2014).
     """
     from scipy.special import stdtrit
 

@@ -6,9 +6,10 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from importlib.abc import SourceLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from edit_harness import Case, Probe, Request, Scores
@@ -164,3 +165,13 @@ def rewrite(samples: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     content = [{k: v for k, v in row.items() if k not in ("v", "seq", "fp", "crc")} for row in rows]
     lines = (encoded(seq, rows[0]["fp"], row) for seq, row in enumerate(content))
     samples.write_bytes(b"".join(lines))
+
+
+@contextmanager
+def recording(module, rows):
+    """What goes into a module and comes out of it in a pass, with their gradients' history."""
+    from edit_harness.model.hooks import changing
+
+    seen = SimpleNamespace()
+    with changing(module, rows, lambda *given: seen.__init__(inputs=given[0], outputs=given[1])):
+        yield seen

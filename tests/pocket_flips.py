@@ -5,7 +5,7 @@ import random
 
 from edit_harness import Choose, Request
 from edit_harness.edits import UNEDITED
-from edit_harness.model.hooks import first, registered
+from edit_harness.model.hooks import first
 from edit_harness_plugins.models.pocket import FILES
 
 
@@ -30,7 +30,7 @@ def flip_share(pocket, layer: int, count: int) -> float:
             continue
         theirs = Request(mine.prompt, other.subject, other.target_true)
         kept = []
-        with registered(block, lambda m, a, out, kept=kept: kept.append(first(out))):
+        with block.register_forward_hook(lambda m, a, out, kept=kept: kept.append(first(out))):
             pocket.answer([(UNEDITED, Choose(theirs.text, (other.target_true,)))])
         hidden, place = kept[0][0, tokens.subject_last(theirs)], tokens.subject_last(mine)
 
@@ -40,7 +40,7 @@ def flip_share(pocket, layer: int, count: int) -> float:
             return changed
 
         query = Choose(mine.text, (other.target_true, mine.target_true))
-        with registered(block, patch):
+        with block.register_forward_hook(patch):
             (answer,) = pocket.answer([(UNEDITED, query)])
         flipped.append(answer.nll(0) < answer.nll(1))
     return sum(flipped) / len(flipped)

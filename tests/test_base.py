@@ -6,8 +6,9 @@ from test_packing import logprobs
 
 from edit_harness import Choose, Drift, Generate, NextToken
 from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.model import reuse
 from edit_harness.model.architecture import LINEAR
-from edit_harness.model.reuse import CleanTexts, Start, start_at_projection
+from edit_harness.model.reuse import CleanTexts, Start, start_at_projection, start_of_edit
 from edit_harness.testing import tiny_model
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
@@ -75,7 +76,7 @@ def edits_of(model):
 def whole(model, questions, monkeypatch):
     """The answers from passes that begin at the start."""
     with monkeypatch.context() as patch:
-        patch.setattr(model, "start", lambda edit: None)
+        patch.setattr(reuse, "start_of_edit", lambda model, edit: None)
         return model.answer(questions)
 
 
@@ -90,7 +91,7 @@ def test_begun_passes_answer_as_whole_ones(family, side, monkeypatch):
     answers = logprobs(model.answer(questions))
     torch.testing.assert_close(answers, expected, rtol=0, atol=1e-4)
     assert expected.std() > 0.1
-    assert model.start(edits["one projection"]) or "post_norm" in model.architecture.flags
+    assert start_of_edit(model, edits["one projection"]) or "post_norm" in model.architecture.flags
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def counted(model, *edits):
     assert model.packs
     assert model.sees(32)
     for edit in edits:
-        assert model.start(edit)
+        assert start_of_edit(model, edit)
     positions = [0] * model.architecture.layers
     for layer in range(model.architecture.layers):
 
@@ -137,8 +138,8 @@ def test_a_later_editor_runs_only_what_it_changes():
     assert positions == [0, 0, tree, tree]
     positions[:] = [0] * 4
     answers = model.answer([(deep, query) for query in queries], base)
-    # Block 2 runs once more without the edit: nobody had asked for what goes into block 3.
-    assert positions == [0, 0, tree, tree]
+    # Blocks 0 to 2 run once more without the edit: nobody had asked for what goes into block 3.
+    assert positions == [tree, tree, tree, tree]
     expected = [model.answer([(deep, query)])[0] for query in queries]
     torch.testing.assert_close(logprobs(answers), logprobs(expected), rtol=0, atol=1e-4)
 
@@ -181,19 +182,22 @@ def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
 def test_where_edits_start(model):
     edits = edits_of(model)
     down = model.architecture.projection(0).name
-    starts = {name: model.start(edit) for name, edit in edits.items()}
+    starts = {name: start_of_edit(model, edit) for name, edit in edits.items()}
     assert starts["one projection"] == starts["dense"] == Start(1, down)
     assert starts["several layers"] == Start(1, down)
     assert starts["the last block's"] == starts["inside a block"] == starts["adaptor"] == Start(1)
     assert starts["prefix"] is starts["nothing"] is None
-    assert model.start(Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])})) is None
-    assert model.start(Edit(adaptors={"lm_head": Shift()})) is None
+    assert (
+        start_of_edit(model, Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])}))
+        is None
+    )
+    assert start_of_edit(model, Edit(adaptors={"lm_head": Shift()})) is None
 
 
 def test_edits_of_a_model_without_a_projection_start_at_their_block():
     model = tiny_model("mixtral")
     adaptor = Edit(adaptors={f"{model.architecture.blocks[1]}.self_attn.o_proj": Shift()})
-    assert model.start(adaptor) == Start(1)
+    assert start_of_edit(model, adaptor) == Start(1)
     questions = [(edit, query) for query in QUERIES for edit in (UNEDITED, adaptor)]
     expected = [model.answer([question])[0] for question in questions]
     torch.testing.assert_close(

@@ -13,6 +13,7 @@ from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Regime
 from edit_harness.model import generate
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import start_of_edit
 from edit_harness.run import clean
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.plan import steps
@@ -140,7 +141,7 @@ def test_a_cache_that_cannot_be_written_does_no_harm(model, tmp_path):
 def test_editors_share_one_clean_pass(model, monkeypatch):
     """Counted positions of the first block: those of the second editor are not among them."""
     editors = [Push(), Push(fails=("Bob",))]
-    assert all(model.start(editors[0].edit(model, c.requests)) for c in CASES)
+    assert all(start_of_edit(model, editors[0].edit(model, c.requests)) for c in CASES)
     run = []
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: run.append(args[0].shape[:2].numel())

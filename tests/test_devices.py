@@ -177,7 +177,7 @@ def added_as_they_are(module, places, values, rows):
         changed = whole.index_put(index, values, accumulate=True)
         return hooks.with_first(output, changed.view_as(hooks.first(output)))
 
-    with hooks.registered(module, hook):
+    with module.register_forward_hook(hook):
         yield
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from builders import recording
 
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.hooks import recording
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search.suffix import LastTokens
 

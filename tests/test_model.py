@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from builders import recording
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
@@ -21,8 +22,9 @@ from edit_harness import (
     Scores,
 )
 from edit_harness.edits import Dense, Edit, LowRank
-from edit_harness.model.hooks import Places, recording
+from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
+from edit_harness.model.reuse import start_of_edit
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
 
@@ -310,7 +312,7 @@ def rows_of_passes(model):
 
 def test_queries_that_need_the_same_row_share_it(model):
     edit = edit_of(model)
-    assert model.start(edit)
+    assert start_of_edit(model, edit)
     shapes = rows_of_passes(model)
     one_token = Choose("Ada lives in", ("Paris", "Rome", "Oslo"))
     queries = [one_token, one_token, Drift("Ada lives in"), NextToken("Ada lives in")]
@@ -352,7 +354,7 @@ def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(m
     words = "abcdef"
     edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
     assert model.sees(32)
-    assert model.start(edits[0])
+    assert start_of_edit(model, edits[0])
     passes = []
     model.module.register_forward_pre_hook(
         lambda module, args, kwargs: passes.append(kwargs["input_ids"]), with_kwargs=True

@@ -189,7 +189,7 @@ def test_texts_beyond_a_sliding_window_get_plain_rows():
     ("family", "window"),
     [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})],
 )
-def test_a_window_is_found_by_trying_whatever_it_is_called(family, window):
+def test_texts_beyond_a_window_are_run_alone(family, window):
     """Prompts that fit a tree together, though no two tokens far apart see each other."""
     model = tiny_model(family, **window)
     texts = ["Ada Lovelace lives in Paris", "Bob works at Fiat in Rome, and Ann lives in Oslo"]
@@ -208,7 +208,7 @@ def test_counted_work(model):
                for verb in ("lives", "works")]  # fmt: skip
     queries = [Choose(prompt, ("Paris", "Rome")) for prompt in prompts]
     counted = []
-    assert model.sees(16)  # its trials are not to be counted
+    assert model.packs  # its trial is not to be counted
     model.architecture.block(0).register_forward_hook(
         lambda module, args, output: counted.append(args[0].shape[:2].numel())
     )

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from builders import recording
 
-from edit_harness.model.hooks import adding, recording
+from edit_harness.model.hooks import adding
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors._search.suffix import SuffixForward

@@ -11,9 +11,14 @@ from test_generation_batched import TEXTS, edit_of, passes, switched, tied
 
 from edit_harness import Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.generate import Prompt, cut, samples, stopped
+from edit_harness.model.generate import Prompt, samples, stop_at, stopped
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
+
+
+def cut(text, stop):
+    return text[: stop_at(text, stop)]
+
 
 SOME = st.text("ab \n\t", max_size=12)
 
@@ -50,21 +55,12 @@ def test_the_watch_sees_the_stop_when_it_comes(kind, stop, text):
     tokens = Tokens(tiny_tokenizer(kind))
     prompt = tokens.encode(PROMPT).ids
     new = tokens.encode(PROMPT + text).ids[len(prompt) :]
-    told = [stopped(tokens, prompt, new[: i + 1], stop) for i in range(len(new))]
+    told = [stopped(tokens, new[: i + 1], stop) for i in range(len(new))]
     texts = [tokens.continuation(prompt, new[: i + 1]) for i in range(len(new))]
     there = [cut(each, stop) != each for each in texts]
     first = there.index(True) if any(there) else None
     assert (told.index(True) if any(told) else None) == first
     assert all(is_there for said, is_there in zip(told, there, strict=True) if said)
-
-
-def test_the_watch_decodes_the_whole_text_only_for_a_token_that_may_end_it():
-    tokens = Tokens(tiny_tokenizer())
-    new = tokens.encode("Ada lives in Paris and Bob in Rome and Ann in Oslo\n").ids
-    decoded = []
-    tokens.continuation = lambda ids, new: decoded.append(len(new)) or "Ada\n"
-    assert [stopped(tokens, (), new[:i], "\n") for i in range(1, len(new) + 1)].count(True) == 1
-    assert decoded == [len(new)]
 
 
 def test_bytes_that_undo_a_stop_come_too_late():
@@ -73,8 +69,8 @@ def test_bytes_that_undo_a_stop_come_too_late():
     newline, broken = (tokens.tokenizer.convert_tokens_to_ids(f"<0x{b}>") for b in ("0A", "E5"))
     ids = tokens.encode("Ada").ids
     new = [*tokens.encode("Ada is").ids[len(ids) :], newline]
-    assert stopped(tokens, ids, new, "\n")
-    assert not stopped(tokens, ids, [*new, broken], "\n")
+    assert stopped(tokens, new, "\n")
+    assert not stopped(tokens, [*new, broken], "\n")
 
 
 def common_letters(text):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """Measures side effects: asks edited models what no edit is about; see `edit_harness_plugins.controls.effects`.
+    """Measures side effects: asks edited models what no edit is about.
 
     It has either a `query`, which fits any edit, or its own `examine`, which gets a module with the edit in
     its weights: an edit by adaptors or a prefix is refused there before the run.
@@ -35,10 +35,7 @@ class Control:
         return {}
 
     def load(self) -> None:
-        """Load what it needs besides a model, such as its documents.
-
-        Raises `UsageError` for settings that name nothing, and `DataError` for data that are not there.
-        """
+        """Load what it needs besides a model. Raises `UsageError` for settings that name nothing."""
 
     def prepare(self, model: Model) -> None:
         """Get ready for a model, which stays as it is; called again for each copy of it."""
@@ -50,7 +47,6 @@ class Control:
     def examine(self) -> Graded:
         """Measure the model it was prepared for, whose module now holds an edit, or none.
 
-        The same model and documents give the same marks. The harness puts back what it changes about the
-        process.
+        The same model and documents give the same marks.
         """
         raise NotImplementedError(f"{type(self).__name__} neither asks a query nor examines")

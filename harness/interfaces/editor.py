@@ -69,8 +69,7 @@ class Making:
 class Editor(ABC):
     """Turns requests into an `Edit` of a model, leaving the model as it was.
 
-    Fields that are `FROM_PRESET` are filled from the preset of the model's family before any method with
-    a model is called.
+    Fields that are `FROM_PRESET` are filled from the family's preset before a method gets a model.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = {}
@@ -90,10 +89,7 @@ class Editor(ABC):
 
     @property
     def parts(self) -> Sequence[Editor]:
-        """The editors that it calls, from `check` on: see `edit_harness.inner`.
-
-        Their covariances, their `make` and their provenance count as its own.
-        """
+        """The editors that it calls: see `edit_harness.inner`. What they need counts as its own."""
         return ()
 
     @property
@@ -103,10 +99,7 @@ class Editor(ABC):
 
     @property
     def found(self) -> Mapping[str, Any]:
-        """What `prepare` found that readers of a run want to see, such as sampled contexts.
-
-        JSON-ready; stored with the run, not part of its identity.
-        """
+        """What `prepare` found that readers of a run want to see; JSON-ready, not part of its identity."""
         return {}
 
     def guess(self, shape: ModelShape) -> Preset | None:
@@ -117,10 +110,9 @@ class Editor(ABC):
         """Raise `PluginError` if the editor cannot edit this model."""
 
     def make(self, model: Model, making: Making) -> bool:
-        """Make what `prepare` loads, such as a trained network, and store it in the cache.
+        """Make what `prepare` loads, and store it in the cache; return False for nothing.
 
         The command ``prepare`` calls it after computing the covariances of `moment_layers`.
-        Return False if there is nothing to make.
         """
         return False
 
@@ -135,17 +127,14 @@ class Editor(ABC):
         """Return one edit that writes all requests into the model as it stands."""
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
-        """Return an independent edit for each batch of requests.
-
-        Override it where finding many edits together costs less.
-        """
+        """Return an independent edit for each batch; override it where finding many together costs less."""
         return [self.edit(model, requests) for requests in batches]
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
         """Return ``previous`` and the requests as one edit, for sequences.
 
-        Override it if old and new edits share state, as a codebook or a prompt does: the default edits
-        under `Model.applied`, where adaptors and prefixes have no effect.
+        Override it if edits share state, as a codebook or a prompt does: the default edits under
+        `Model.applied`, where adaptors and prefixes have no effect.
         """
         with model.applied(previous):
             return previous + self.edit(model, requests)

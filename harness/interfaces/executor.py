@@ -20,10 +20,7 @@ class Executor(ABC):
 
     @contextmanager
     def ready(self) -> Iterator[str]:
-        """Hold what the block needs, and yield where cases run, empty for this process.
-
-        Raises `HarnessError` if that is not available.
-        """
+        """Hold what the block needs, and yield where cases run, empty for this process."""
         yield ""
 
     def loading(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,10 +29,7 @@ class Executor(ABC):
 
     @abstractmethod
     def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return what makes the records of runs.
-
-        ``loading`` has the arguments of `edit_harness_plugins.loading.load` that change no number.
-        """
+        """Return what makes the records; ``loading`` has arguments of `edit_harness_plugins.loading.load`."""
 
 
 @dataclass(frozen=True)

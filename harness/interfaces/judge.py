@@ -18,14 +18,12 @@ class Judge(ABC):
     citation: ClassVar[str] = ""
     kinds: ClassVar[Mapping[str, str]] = {}
     """The kinds of keys that it can judge by, and what each needs in `Key.about`."""
-
     note: ClassVar[str] = ""
     """What readers of its numbers must know."""
     practical: ClassVar[Sequence[str]] = ()
     """The fields that change no verdict, such as an address or a price limit, and so do not identify it."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """What to do instead of giving a setting that must not be one, such as a server's key, by its name; the
-    error says this and never repeats what was given."""
+    """What to do instead of giving a setting that must not be one, such as a server's key, by its name."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -36,7 +34,7 @@ class Judge(ABC):
     def outward(self) -> Sequence[str]:
         """The fields that name a server, a file or a model; by default addresses of other machines.
 
-        The command ``score`` does not take them from a run folder, which may be a stranger's: they have to be given.
+        ``score`` takes none of them from a run folder, which may be a stranger's.
         """
         known: Sequence[Any] = fields(self) if is_dataclass(self) else ()
         return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
@@ -48,7 +46,4 @@ class Judge(ABC):
 
     @abstractmethod
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Return a verdict for each reply, in order, independent of the other replies.
-
-        A reply that cannot be judged now is ``pending``; if this raises, all are.
-        """
+        """Return a verdict for each reply, in order and independent; if this raises, all are pending."""

@@ -30,8 +30,7 @@ class Measure:
     formula: str
     better: Literal["higher", "lower", ""] = "higher"
     unit: Literal["%", "nats", "0.01 bits", ""] = "%"
-    """The stored value of a percentage is in [-1, 1], and one of hundredths of bits is in bits;
-    tables show both times 100."""
+    """Of "%" and "0.01 bits", tables show the stored value times 100."""
     detail: bool = False
     """Whether tables show it only with ``--verbose``."""
     range: tuple[float, float] | None = None
@@ -50,10 +49,7 @@ class Measure:
 
 
 class Metric(ABC):
-    """Numbers for one case, and their summary over all cases.
-
-    A value named ``pre_X`` describes the model before the edit, ``post_X`` after it.
-    """
+    """Numbers for one case, ``pre_X`` before the edit and ``post_X`` after it, and their summary."""
 
     citation: ClassVar[str] = ""
     measures: ClassVar[Mapping[str, Measure]] = {}
@@ -70,10 +66,7 @@ class Metric(ABC):
         return {}
 
     def failed(self, case: Case, before: Sequence[Answer]) -> Mapping[str, float]:
-        """Return the values of a case whose edit failed; by default none, so that it is not counted.
-
-        ``before`` is empty if the unedited model could not be asked either.
-        """
+        """Return the values of a case whose edit failed, by default none; ``before`` may be empty."""
         return {}
 
     def summarize(self, columns: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -87,7 +80,7 @@ class Metric(ABC):
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return further tables by title, such as of groups of cases; by default none.
 
-        A column has an item for every case, NaN where it has no value. A row names its cells: texts, None, or
+        A column has an item for every case, NaN for no value. A row names its cells: texts, None or
         numbers, in the stored unit unless the name says otherwise. The first table is always shown.
         """
         return {}

@@ -13,14 +13,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class Regime:
-    """How edits share a model; `edit_harness.run.plan` carries it out, and plugins do not see it.
-
-    Raises `UsageError` for what does not fit the mode.
-    """
+    """How edits share a model. Raises `UsageError` for what does not fit the mode."""
 
     mode: Mode = "single"
-    """single: each case on the unedited model; batch: many cases in one edit; sequential: each edit on top of
-    those before."""
+    """Each case on the unedited model, many cases in one edit, or each edit on top of those before."""
     size: int = 1
     """Cases edited at once; 0 is all of them."""
     in_turn: bool = False
@@ -32,8 +28,7 @@ class Regime:
     apart: str = ""
     """In a batch: a tag; only cases with the same value share an edit. Empty: any cases do."""
     conflicts: Literal["keep", "drop"] = "keep"
-    """drop: keep only the first of cases that write different objects to one subject and relation, before any
-    limit, as MEMIT's authors filter CounterFact."""
+    """drop: of cases that write different objects to one subject and relation the first, before any limit."""
 
     def __post_init__(self) -> None:
         mode, points, alone = self.mode, self.checkpoints, self.mode == "single"

@@ -29,10 +29,9 @@ class Task(ABC):
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
-        """Yield the cases, in a fixed order. Raises `DataError` for data that cannot be read.
+        """Yield all cases, in a fixed order. Raises `DataError` for data that cannot be read.
 
-        A run reads all, whatever its limit, since their digest identifies it. A record that cannot be used is
-        a case without requests and with a ``problem``.
+        A record that cannot be used is a case without requests and with a ``problem``.
         """
 
     def bind(self, source: ModelSource) -> Self:
@@ -45,10 +44,7 @@ class Task(ABC):
         return ""
 
     def make(self, making: Making) -> bool:
-        """Make what `cases` reads besides the data, such as a file of tags, and store it.
-
-        The command ``prepare`` calls it. Return False if there is nothing to make.
-        """
+        """Make and store what `cases` reads besides the data, for ``prepare``; return False for nothing."""
         return False
 
     @classmethod
@@ -57,8 +53,5 @@ class Task(ABC):
         return {}
 
     def composition(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return tables that describe the data, by title; a row names its cells.
-
-        Without any, requests, subjects and prompts are counted. Raises `DataError` as `cases` does.
-        """
+        """Return tables that describe the data, by title; without any, requests and prompts are counted."""
         return {}

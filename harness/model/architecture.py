@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ..edits import Delta, Dense, LowRank
 from ..errors import DataError, PluginError
-from .hooks import Places, adding, device_of, gathering, owner, recording, registered
+from .hooks import Places, adding, by_row, device_of, first, gathering, owner
 from .weights import same_weights, value
 
 LINEAR = (nn.Linear, Conv1D)
@@ -89,11 +89,6 @@ class Architecture:
         self.blocks = self._blocks()
         self._check_head_and_causality()
 
-    @property
-    def max_positions(self) -> int | None:
-        """How many tokens fit, or None where the configuration does not say."""
-        return getattr(self.config, "max_position_embeddings", None)
-
     @cached_property
     def hookable(self) -> frozenset[str]:
         """Names of the parameters of linear maps that no other module shares."""
@@ -126,7 +121,7 @@ class Architecture:
         return self._last_norm
 
     def projection(self, layer: int) -> Projection:
-        """Return the MLP output projection of a layer, counted from 0; raise `PluginError` for none."""
+        """Return the MLP output projection of a layer, counted from 0. Raises `PluginError` for none."""
         if not 0 <= layer < self.layers:
             raise PluginError(
                 f"the model has no layer {layer}", f"its layers are 0 to {self.layers - 1}"
@@ -210,7 +205,8 @@ class Architecture:
         ran = [""]
         with ExitStack() as stack:
             for module in modules:
-                stack.enter_context(registered(module, lambda m, *_: ran.append(modules[m])))
+                own = module.register_forward_hook(lambda m, *_: ran.append(modules[m]))
+                stack.enter_context(own)
             self._logits()
         return ran[-1]
 
@@ -222,21 +218,23 @@ class Architecture:
         """
         if not self._outputs[0]:
             return ()
-        down, block = self.projection(0).module, self.block(0)
-        noise = torch.Generator().manual_seed(0)
-        with recording(block, 1) as plain:
-            self._logits()
+        down, noise = self.projection(0).module, torch.Generator().manual_seed(0)
+        plain = self._output_of_block()
         # As large as the block's output, or rounding in bfloat16 would pass for a norm.
-        size = plain.outputs.abs().max()
-        added = size * torch.randn(self.hidden, generator=noise).to(plain.outputs)
+        added = plain.abs().max() * torch.randn(self.hidden, generator=noise).to(plain)
         every = Places(torch.zeros(3, dtype=torch.long), torch.arange(3))
-        with adding(down, every, added.expand(3, -1), 1), recording(block, 1) as shifted:
-            self._logits()
-        moved = shifted.outputs.float() - plain.outputs.float()
+        with adding(down, every, added.expand(3, -1), 1):
+            moved = self._output_of_block().float() - plain.float()
         # Two sums, each rounded once: a model may well scale its residual stream by 0.98.
         rounding = max(8 * torch.finfo(added.dtype).eps, 1e-5)
         off = float((moved - added.float()).abs().max())
         return ("post_norm",) if off > rounding * float(added.abs().max()) else ()
+
+    def _output_of_block(self) -> Tensor:
+        seen: list[Tensor] = []
+        with self.block(0).register_forward_hook(lambda *given: seen.append(first(given[-1]))):
+            self._logits()
+        return by_row(seen[0], 1)
 
     def _check_head_and_causality(self) -> None:
         """Compare a pass whose last token differs, and one that reads a single position."""

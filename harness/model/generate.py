@@ -1,14 +1,12 @@
 """Continuations, many at a time, each under its own edit, with a cache of keys and values.
 
 Prompts of many edits share forward passes: padded on the left they end in one column, and every
-pass after the first reads one new token of each row. A row has a seed, a k, a length and stops of
-its own, so a text depends on its prompt, query and edit, and not on its neighbours, but for the
-order in which numbers are added.
+pass after the first reads one new token of each row. A row has its own seed, k, length and stop, so
+a text does not depend on its neighbours, but for the order in which numbers are added.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -27,17 +25,12 @@ if TYPE_CHECKING:
     from .model import Model
 
 
-BROKEN = "\ufffd"
-"""What a part of a character is decoded to."""
-
-
 @dataclass(frozen=True)
 class Prompt:
-    """Tokens to go on from, and how."""
+    """Tokens to go on from, and how: the query's text is not used."""
 
     ids: tuple[int, ...]
     query: Generate
-    """Its number of tokens, k, seed and stop are used; its text is not."""
     edit: Edit = UNEDITED
     stop: int | None = None
     """The token that ends a continuation and is not part of it."""
@@ -52,10 +45,10 @@ def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Itera
     A text ends before its query's stop, at the tokenizer's EOS, unless it is to go on, or where the
     model is full. Raises `TooLongError` for a prompt that does not fit the model.
     """
-    asked = [(edit, query) for edit, query in questions if isinstance(query, Generate)]
-    prompts = [_prompt(model, edit, query) for edit, query in asked]
+    prompts = [_prompt(model, e, query) for e, query in questions if isinstance(query, Generate)]
     for prompt, new in zip(prompts, samples(model, prompts), strict=True):
-        yield Text(cut(model.tokens.continuation(prompt.ids, new), prompt.query.stop))
+        text = model.tokens.continuation(prompt.ids, new)
+        yield Text(text[: stop_at(text, prompt.query.stop)])
 
 
 def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
@@ -71,8 +64,7 @@ def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
 def samples(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of each prompt, in order; equal prompts are continued once.
 
-    Where a query has a stop, they go at least as far as the token that brings it. Raises
-    `torch.OutOfMemoryError` if memory does not suffice for a single row.
+    Where a query has a stop, they go at least as far as the token that brings it.
     """
     new: dict[Prompt, list[int]] = {prompt: [] for prompt in prompts}
     groups: dict[Edit, list[Prompt]] = {}
@@ -124,18 +116,16 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
 
 def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of one batch; the weights hold already what rows cannot carry."""
-    # A row that has ended stays, since an adaptor's memo knows its rows by their place.
     edits = {p.edit for p in prompts}
     carried = {e: e if model.carries(e) else e.without_weights() for e in edits}
-    batch = padded([p.ids for p in prompts], left=True, device=model.device)
-    stream = Stream(model, batch.ids, batch.mask)
+    stream = Stream(model, [p.ids for p in prompts])
+    # A row that has ended stays, since an adaptor's memo knows its rows by their place.
     lines = [GeneratedRow(prompt, _steps(model, prompt)) for prompt in prompts]
-    with model.edited_rows(batch, [carried[p.edit] for p in prompts], [*map(len, prompts)]):
+    with model.edited_rows(stream.batch, [carried[p.edit] for p in prompts], [*map(len, prompts)]):
         while any(line.left for line in lines):
             stream.append(drawn(stream.read(), lines))
             for line in lines:
-                ids, stop = line.prompt.ids, line.prompt.query.stop
-                if line.left and stopped(model.tokens, ids, line.new, stop):
+                if line.left and stopped(model.tokens, line.new, line.prompt.query.stop):
                     line.left = 0
     return [line.new for line in lines]
 
@@ -183,19 +173,19 @@ def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
 class Stream:
     """Rows of tokens that end in one column, and what the model keeps of those that it has read."""
 
-    def __init__(self, model: Model, ids: Tensor, mask: Tensor) -> None:
-        self.model, self.ids, self.mask = model, ids, mask
+    def __init__(self, model: Model, texts: Sequence[Sequence[int]]) -> None:
+        self.model, self.batch = model, padded(texts, left=True, device=model.device)
+        self.ids, self.mask = self.batch.ids, self.batch.mask
         self.cache: Any = None
-        self.takes = inspect.signature(model.module.forward).parameters
 
     def read(self) -> Tensor:
         """Read the new tokens; return the logits of what follows them, rows by vocabulary."""
         inputs: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
-        if "position_ids" in self.takes:
+        if "position_ids" in self.model.takes:
             positions = (self.mask.cumsum(1) - 1).clamp(min=0)
             inputs["position_ids"] = positions[:, -self.ids.shape[1] :]
         # An edit of the head finds its rows in whole rows only.
-        if "logits_to_keep" in self.takes and not self.model.architecture.head._forward_hooks:
+        if "logits_to_keep" in self.model.takes and not self.model.architecture.head._forward_hooks:
             inputs["logits_to_keep"] = 1
         out = self.model.module(**inputs, past_key_values=self.cache, use_cache=True)
         self.cache = out.past_key_values
@@ -213,8 +203,7 @@ def pads(model: Model) -> bool:
     texts = [[(7 * i + j + 1) % size for j in range(n)] for i, n in enumerate((2, 5, 3))]
 
     def two_steps(texts: Sequence[Sequence[int]]) -> Tensor:
-        batch = padded(texts, left=True, device=model.device)
-        stream = Stream(model, batch.ids, batch.mask)
+        stream = Stream(model, texts)
         first = stream.read()
         stream.append([text[0] for text in texts])
         return torch.stack([first, stream.read()]).float()
@@ -224,25 +213,12 @@ def pads(model: Model) -> bool:
     )
 
 
-def cut(text: str, stop: str) -> str:
-    """Return the text before its first stop; all of it without one."""
-    at = _stop_at(text, stop)
-    return text if at < 0 else text[:at]
+def stop_at(text: str, stop: str) -> int | None:
+    """Return where the first stop behind the white space at a text's beginning stands, if any."""
+    at = text.find(stop, len(text) - len(text.lstrip())) if stop else -1
+    return None if at < 0 else at
 
 
-def _stop_at(text: str, stop: str) -> int:
-    """Return where the first stop behind the white space at a text's beginning stands, or -1."""
-    return text.find(stop, len(text) - len(text.lstrip())) if stop else -1
-
-
-def stopped(tokens: Tokens, prompt: Sequence[int], new: Sequence[int], stop: str) -> bool:
-    """Tell whether the last of the new tokens brings the stop.
-
-    The whole text, which may be long, is decoded only for a token that has the stop's last character
-    or ends one that was begun before. A stop that is found later for it changes no text.
-    """
-    if not stop or not new:
-        return False
-    last = tokens.decode(new[-1:])
-    may_end = stop[-1] in last or BROKEN in last
-    return may_end and _stop_at(tokens.continuation(prompt, new), stop) >= 0
+def stopped(tokens: Tokens, new: Sequence[int], stop: str) -> bool:
+    """Tell whether new tokens bring the stop, whatever the prompt's end makes of the first."""
+    return bool(stop) and stop_at(tokens.decode(new), stop) is not None

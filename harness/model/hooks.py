@@ -27,8 +27,6 @@ NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorE
 """Errors that an adaptor's code may raise without being at fault."""
 Spans: TypeAlias = Sequence[tuple[Edit, slice]]
 """Edits with the rows that each of them has."""
-Memos: TypeAlias = Sequence[dict[str, Any]]
-"""A memo of adaptors for each span."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +39,6 @@ class Places:
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return rows and columns as an index of a tensor on a device."""
         return self.rows.to(device), self.columns.to(device)
-
-
-def registered(
-    module: nn.Module, hook: Any, *, with_kwargs: bool = False
-) -> AbstractContextManager[Any]:
-    """Have a hook for a while that sees what comes out of a module, and may replace it."""
-    return module.register_forward_hook(hook, with_kwargs=with_kwargs)
-
-
-def before(module: nn.Module, hook: Any) -> AbstractContextManager[Any]:
-    """Have a hook for a while that sees what goes into a module, and may replace it."""
-    return module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
 def changing(
@@ -68,26 +54,7 @@ def changing(
         changed = change(inputs, by_row(first(output), rows))
         return None if changed is None else with_first(output, changed)
 
-    return registered(module, hook, with_kwargs=True)
-
-
-class Recorded:
-    """What went into a module and came out of it, rows by positions by width."""
-
-    inputs: Tensor
-    outputs: Tensor
-
-
-@contextmanager
-def recording(module: nn.Module, rows: int) -> Iterator[Recorded]:
-    """Keep the module's input and output of the coming pass, with their gradients' history."""
-    seen = Recorded()
-
-    def keep(inputs: Tensor, outputs: Tensor) -> None:
-        seen.inputs, seen.outputs = inputs, outputs
-
-    with changing(module, rows, keep):
-        yield seen
+    return module.register_forward_hook(hook, with_kwargs=True)
 
 
 class Enough(Exception):
@@ -111,7 +78,9 @@ def inputs_of(
 
     with ExitStack() as stack:
         for module, kept in zip(modules, seen, strict=True):
-            stack.enter_context(before(module, partial(hook, kept)))
+            stack.enter_context(
+                module.register_forward_pre_hook(partial(hook, kept), with_kwargs=True)
+            )
         with suppress(Enough):
             yield seen
 
@@ -133,7 +102,7 @@ def gathering(head: nn.Module, places: Places) -> AbstractContextManager[Any]:
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
         return (args[0][places.on(args[0].device)][None], *args[1:]), kwargs
 
-    return before(head, hook)
+    return head.register_forward_pre_hook(hook, with_kwargs=True)
 
 
 @contextmanager
@@ -143,7 +112,7 @@ def editing(
     """Give each row its own edit's effect, in passes that begin with a batch and may go on from it."""
     spans = spans_of(edits)
     names = (name for edit, _ in spans for name in (*map(owner, edit.weights), *edit.adaptors))
-    shared: Memos = [{} for _ in spans]
+    shared: list[dict[str, Any]] = [{} for _ in spans]
     seen: list[Tensor] = []  # offsets, mask and ids of the pass that runs
 
     def enter(_: nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
@@ -156,7 +125,7 @@ def editing(
         seen[:] = offsets, mask[:, -ids.shape[1] :].bool(), ids
 
     def change(
-        name: str, target: nn.Module, memos: Memos, inputs: Tensor, outputs: Tensor
+        name: str, target: nn.Module, memos: list[Any], inputs: Tensor, outputs: Tensor
     ) -> Tensor:
         # Accelerate moves what goes into a module after it is seen here.
         inputs, changed = inputs.to(outputs.device), outputs.clone()
@@ -175,11 +144,11 @@ def editing(
 
     with ExitStack() as stack:
         if any(edit.adaptors for edit, _ in spans):
-            stack.enter_context(before(module, enter))
+            stack.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
         for name in dict.fromkeys(names):
             target = module.get_submodule(name)
-            memos: Memos = [{} for _ in spans]
-            stack.enter_context(changing(target, len(edits), partial(change, name, target, memos)))
+            own = partial(change, name, target, [{} for _ in spans])
+            stack.enter_context(changing(target, len(edits), own))
         yield
 
 
@@ -217,7 +186,7 @@ def owner(parameter: str) -> str:
 
 
 def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Return what goes into a module: its first argument, or the one that attention has by name."""
+    """Return what goes into a module: its first argument, or the one that attention gets by name."""
     inputs = args[0] if args else kwargs.get("hidden_states")
     if not isinstance(inputs, Tensor):
         raise PluginError(

@@ -1,8 +1,8 @@
 """A causal language model that answers queries, each under its own edit.
 
-There is one evaluation route: `Model.answer` lays the queries out as rows, rows of many edits
-share a forward pass, and hooks give each row the effect of its own edit. Weights are
-never written but by `Model.applied`, for edits that hooks cannot carry; it restores their bits.
+`Model.answer` lays the queries out as rows; rows of many edits share a forward pass, in which hooks
+give each row the effect of its own edit. `Model.applied` alone writes weights, for edits that hooks
+cannot carry, and restores their bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .architecture import Architecture
 from .batch import Batch, QueryBatch, TokenRow, padded
 from .generate import generate_all, pads
 from .hooks import Places, at_least_fp32, blaming, device_of, editing, gathering
-from .packing import TRIED, Pass, Tree, packs, run_trees, trees_of
+from .packing import Pass, Tree, packs, run_trees, trees_of
 from .reuse import CleanTexts, Start
 from .tokens import PLAIN, Tokens, chat_frame
 
@@ -63,14 +63,15 @@ class Model:
         self.let_in = dict(let_in or {})
         self.architecture = Architecture(module)
         frame = chat_frame(tokenizer) if chat_template else PLAIN
-        self.tokens = Tokens(tokenizer, self.architecture.max_positions, frame)
+        limit = getattr(self.architecture.config, "max_position_embeddings", None)
+        self.tokens = Tokens(tokenizer, limit, frame)
         self.batch_rows, self.batch_tokens, self.padding = batch_rows, batch_tokens, padding
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
         self._starts_at: dict[int, bool] = {}
-        self._sees, self._hides = 0, 1 << 62
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
-        self.takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+        self.takes = frozenset(inspect.signature(module.forward).parameters)
+        self.takes_positions = "position_ids" in self.takes
 
     @property
     def name(self) -> str:
@@ -243,7 +244,7 @@ class Model:
         starts: dict[Edit, Start | None] = {}
         for edit in dict.fromkeys(row.edit for row in edited):
             self.check(edit)
-            starts[edit] = self.start(edit)
+            starts[edit] = reuse.start_of_edit(self, edit)
         clean = [row for row in batch.rows if row.edit is UNEDITED]
         base.read(clean, {start for start in starts.values() if start})
         groups: dict[tuple[Edit, Start | None], list[TokenRow]] = {}
@@ -275,10 +276,6 @@ class Model:
 
         run_trees(self, trees_of(self, rows), run)
 
-    def start(self, edit: Edit) -> Start | None:
-        """Return where passes of an edit can begin, given the clean ones; None if at the start."""
-        return reuse.start_of_edit(self, edit)
-
     def starts_at(self, block: int) -> bool:
         """Tell whether passes can begin at a block, by one trial."""
         if block not in self._starts_at:
@@ -297,17 +294,9 @@ class Model:
 
     def sees(self, longest: int) -> bool:
         """Tell whether all tokens of so long a text see each other, so that it can be in a tree."""
-        # A window hides early tokens; trees of 16, 32, 64... tokens show it, or the configuration.
-        window = getattr(self.architecture.config, "sliding_window", None)
-        if not self.packs or longest > (window or longest):
-            return False
-        reach = max(16, 1 << (longest - 1).bit_length())
-        if self._sees < reach < self._hides:
-            if packs(self, reach):
-                self._sees = reach
-            else:
-                self._hides = reach
-        return longest <= max(self._sees, TRIED)
+        config = self.architecture.config
+        windows = (getattr(config, name, None) for name in ("sliding_window", "window_size"))
+        return self.packs and all(not window or longest <= window for window in windows)
 
     @property
     def revision(self) -> str:

@@ -1,11 +1,10 @@
 """Rows of tokens to forward passes: many texts in one tree, many trees in one batch.
 
-A CounterFact+ case asks ten neighbourhood prompts behind the same edited fact, each for two
-objects: as rows of their own, the fact would be run twenty times. In a tree a node is a token, and
-stands for all texts that begin in the same way up to it. It attends to its ancestors, by the mask,
-and its position is its depth. A causal model answers as if every text ran alone, but for the order
-in which numbers are added. A model whose attention does not follow such a mask (ALiBi, for one)
-fails the trial `packs`, and gets plain rows.
+A CounterFact+ case asks ten prompts behind one fact, each for two objects: as rows of their own,
+the fact would be run twenty times. In a tree a node is a token, and stands for all texts that begin
+in the same way up to it. It attends to its ancestors, by the mask, and its position is its depth. A
+causal model answers as if every text ran alone, but for the order in which numbers are added. A
+model whose attention follows no such mask (ALiBi) fails the trial `packs`, and gets plain rows.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ SPREAD = 1.15
 SLICE = 32
 """Predictions that are read at once: a softmax takes as much memory as the logits themselves."""
 TRIED = 8
-"""Tokens of the texts by which a model is first tried."""
+"""Tokens of the texts by which a model is tried."""
 TRIAL_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Largest difference of a log-probability, in nats, that passes for rounding."""
 
@@ -159,7 +158,7 @@ def trees_of(model: Model, rows: Sequence[TokenRow]) -> list[Tree]:
     together: dict[int, list[TokenRow]] = {}
     alone: list[Tree] = []
     for row in rows:
-        if model.packs and not row.edit.adaptors and model.sees(len(row.ids)):
+        if not row.edit.adaptors and model.sees(len(row.ids)):
             together.setdefault(id(row.edit), []).append(row)
         else:
             alone += grow([row])
@@ -180,8 +179,7 @@ def run_halving(
 ) -> None:
     """Run trees or rows in `batches`, or in those that are ``made`` already.
 
-    Halves a batch that memory does not hold, and with it the model's budget of tokens. Raises
-    `torch.OutOfMemoryError` if a single row is too much.
+    Halves a batch that memory does not hold, and with it the model's budget of tokens.
     """
     waiting = list(made or batches(rows, model.batch_tokens, model.batch_rows))[::-1]
     while waiting:
@@ -220,11 +218,6 @@ class Pass:
         return [(i, *want) for i, tree in enumerate(self.trees) for want in tree.wanted.items()]
 
     @property
-    def longest(self) -> int:
-        """Tokens of the longest text."""
-        return max(len(row.ids) for tree in self.trees for row, _ in tree.rows)
-
-    @property
     def places(self) -> Places:
         """Where the reads lie; the first token if there are none."""
         at = [(i, node) for i, node, _ in self.reads] or [(0, 0)]
@@ -250,25 +243,24 @@ class Pass:
 
 
 @torch.no_grad()
-def packs(model: Model, longest: int = TRIED) -> bool:
+def packs(model: Model) -> bool:
     """Tell whether a tree of texts is answered as the texts alone, by a trial.
 
     Its texts part at once, late and not at all, and are of several lengths.
     """
     size = model.architecture.config.vocab_size
-    longest = min(longest, model.tokens.limit or longest)
+    longest = min(TRIED, model.tokens.limit or TRIED)
     ids, other = ([(a * i + b) % size for i in range(longest)] for a, b in ((7, 1), (11, 5)))
     half = longest // 2
     texts = [t for t in (ids, ids[:half] + other[: half - 1], ids[: half + 1], other) if t]
 
     def last(*texts: Sequence[int]) -> Tensor:
-        """Return the log-probabilities behind each of the texts, run as one tree."""
-        rows = [TokenRow(UNEDITED, tuple(text), len(text)) for text in texts]
-        for row in rows:
-            row.want(len(row.ids) - 1).whole = True
-        ran = Pass.of(model, grow(rows, limit=sum(map(len, texts))))
-        ran.take(model.logits(ran.batch, ran.places), {})
-        wholes: list[Any] = [row.found[len(row.ids) - 1].whole for row in rows]
-        return torch.stack(wholes)
+        """Return the logits behind each of the texts, run as one tree."""
+        (tree,) = grow([TokenRow(UNEDITED, tuple(text), len(text)) for text in texts])
+        ends = {row.ids: path[-1] for row, path in tree.rows}
+        ran = Pass.of(model, [tree])
+        return model.logits(
+            ran.batch, ran.batch.places([0] * len(texts), [ends[tuple(t)] for t in texts])
+        )
 
     return agrees(model, torch.cat([last(text) for text in texts]), lambda: last(*texts))

@@ -7,8 +7,8 @@ does not hold is found by a trial, `can_start`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
-from .hooks import Places, add_changes, before, inputs_of, owner, spans_of
+from .hooks import Places, add_changes, inputs_of, owner, spans_of
 from .packing import Pass, Tree, agrees, run_trees, trees_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def start_at_block(model: Model, block: int, hidden: Tensor) -> Iterator[None]:
             return (hidden, *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": hidden}
 
-    with before(whole[block], hook):
+    with whole[block].register_forward_pre_hook(hook, with_kwargs=True):
         setattr(parent, name, whole[block:])
         try:
             yield
@@ -131,13 +131,13 @@ class CleanTexts:
     @torch.no_grad()
     def _keep(self, rows: Sequence[TokenRow], names: Collection[str]) -> None:
         """Run rows, as far as anything is wanted; keep what goes into modules, and its slots."""
-        modules = [self.model.module.get_submodule(name) for name in names]
 
         def run(trees: Sequence[Tree]) -> None:
             ran = Pass.of(self.model, trees)
-            with inputs_of(modules, len(trees), only=not ran.reads) as seen:
-                ran.take(self.model.logits(ran.batch, ran.places), self.predictions)
-            self._passes.append((ran, _picked(names, seen, ran.nodes)))
+            inputs, logits = self._run(ran, names, only=not ran.reads)
+            if logits is not None:
+                ran.take(logits, self.predictions)
+            self._passes.append((ran, inputs))
             for tree in trees:
                 for row, path in tree.rows:
                     self._slots[row.ids] = [self._count + node for node in path]
@@ -160,7 +160,7 @@ class CleanTexts:
         """Return what went into modules, slots by width."""
         for ran, inputs in self._passes:
             if lacking := [name for name in names if name not in inputs]:
-                inputs |= self._again(ran, inputs, lacking)
+                inputs |= self._run(ran, lacking)[0]
         return [torch.cat([inputs[name] for _, inputs in self._passes]) for name in names]
 
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
@@ -169,7 +169,8 @@ class CleanTexts:
         None if the pass has a text that was not run here, or one beyond a sliding window.
         """
         # A window may depend on a block's number, which is another where blocks are left out.
-        index = self._index(ran) if self.model.sees(ran.longest) else None
+        longest = max(len(row.ids) for tree in ran.trees for row, _ in tree.rows)
+        index = self._index(ran) if self.model.sees(longest) else None
         if index is None:
             return None
         entered, *keys = self.inputs(*self.names(start))
@@ -203,30 +204,15 @@ class CleanTexts:
         return [block, start.projection] if start.projection else [block]
 
     @torch.no_grad()
-    def _again(
-        self, ran: Pass, inputs: Mapping[str, Tensor], names: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Run a pass again as far as some modules, from the nearest block below that is kept."""
-        model, nodes = self.model, ran.nodes
-        blocks = model.architecture.blocks
-        lowest = min(model.architecture.block_of(name) or 0 for name in names)
-        below = [b for b in range(lowest + 1) if blocks[b] in inputs]
-        # By their names while all blocks are there.
-        modules = [model.module.get_submodule(name) for name in names]
-        with ExitStack() as stack:
-            if below and model.sees(ran.longest) and model.starts_at(below[-1]):
-                lines = inputs[blocks[below[-1]]]
-                hidden = lines.new_zeros(*ran.batch.ids.shape, lines.shape[-1])
-                hidden[nodes.on(hidden.device)] = lines
-                stack.enter_context(start_at_block(model, below[-1], hidden))
-            seen = stack.enter_context(inputs_of(modules, len(ran.trees), only=True))
-            model.logits(ran.batch, NOWHERE)
-        return _picked(names, seen, nodes)
+    def _run(
+        self, ran: Pass, names: Collection[str], *, only: bool = True
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Run a pass; return what went into modules, a line for each node, and the logits.
 
-
-def _picked(
-    names: Collection[str], seen: Sequence[Sequence[Tensor]], at: Places
-) -> dict[str, Tensor]:
-    """Return by name the lines at some places of what went into modules."""
-    pairs = zip(names, seen, strict=True)
-    return {name: kept[0][at.on(kept[0].device)] for name, kept in pairs}
+        With ``only``, it ends at the last of the modules, without logits.
+        """
+        modules, logits = [self.model.module.get_submodule(name) for name in names], None
+        with inputs_of(modules, len(ran.trees), only=only) as seen:
+            logits = self.model.logits(ran.batch, ran.places)
+        pairs = ((name, kept) for name, (kept, *_) in zip(names, seen, strict=True))
+        return {name: kept[ran.nodes.on(kept.device)] for name, kept in pairs}, logits

@@ -1,7 +1,6 @@
 """Texts to token ids: one encoding of a whole text, split by character.
 
-A target is never tokenized alone, since SentencePiece and BOS tokens make that wrong; neither is
-a prefix, since tokens may cross its end. No torch here.
+Neither a target nor a prefix is tokenized alone: tokens may cross their ends. No torch here.
 """
 
 from __future__ import annotations
@@ -10,15 +9,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ..data import Request
 from ..errors import DataError, Expired, UsageError
 from ..registry.guard import said
 from ..shell.signals import within
-
-FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
-"""A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +25,12 @@ class Encoding:
     spans: tuple[tuple[int, int], ...]
 
     def covering(self, character: int) -> int:
-        """Return the index of the last token that holds a character of the text.
-
-        A character that normalisation merged with the one before it is held by that one's token.
-        """
+        """Return the index of the last token that holds a character, or the one merged with it."""
         spans = enumerate(self.spans)
         found = [i for i, (start, end) in spans if start <= character and start < end]
         if not found:
             raise DataError(f"no token holds character {character} of the text")
         return found[-1]
-
-    def beginning(self, character: int) -> int:
-        """Return the index of the first token that holds a character: it may be several of bytes."""
-        holding = (i for i, (start, end) in enumerate(self.spans) if start <= character < end)
-        return next(holding, self.covering(character))
 
 
 @dataclass(frozen=True)
@@ -82,11 +70,7 @@ RENDERING = 5.0
 
 
 def chat_frame(tokenizer: Any) -> Frame:
-    """Return what the tokenizer's chat template puts around a user's message.
-
-    Raises `UsageError` for no template, or one that does not repeat the message once, and
-    `DataError` for one that cannot be rendered.
-    """
+    """Return what the tokenizer's chat template puts around a user's message."""
     plain = "leave out --chat-template: plain prompts"
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError("the model's tokenizer has no chat template", plain)
@@ -162,7 +146,7 @@ class Tokens:
 
         Raises `DataError` if there are no tokens, and `TooLongError` for too many.
         """
-        return self._encoding(self._framed(prompt))
+        return self.whole(prompt)
 
     def split(self, prompt: str, target: str) -> Continuation:
         """Encode a prompt and a target together, and cut at the first token that ends in the target.
@@ -184,26 +168,13 @@ class Tokens:
 
         ``prompt`` contains the request's text, and is that by default.
         """
-        return self.fact_token("subject_last", request, prompt, target)
-
-    def fact_token(
-        self, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
-    ) -> int:
-        """Return the index of a token of a prompt, which is given as for `subject_last`.
-
-        The token after a subject that ends its prompt is the subject's last. The last token is the
-        prompt's, before the target.
-        """
         text = request.text if prompt is None else prompt
-        whole = self._encoding(self._framed(text) + (self.frame.gap + target if target else ""))
-        start = len(self.frame.before) + text.index(request.text)
-        last = whole.covering(start + request.subject_end - 1)
-        if which == "subject_last":
-            return last
-        if which == "subject_first":
-            return whole.beginning(start + request.subject_start)
-        end = len(self.split(text, target).prompt if target else whole.ids) - 1
-        return end if which == "last" else min(last + 1, end)
+        ends = len(self.frame.before) + text.index(request.text) + request.subject_end
+        return self.whole(text, target).covering(ends - 1)
+
+    def whole(self, prompt: str, target: str = "") -> Encoding:
+        """Return the encoding of a prompt, with a target behind it or none, in its frame."""
+        return self._encoding(self._framed(prompt) + (self.frame.gap + target if target else ""))
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after

@@ -1,8 +1,7 @@
 """The weights of a model: reading, changing and identifying them, wherever they are kept.
 
-Accelerate keeps offloaded weights in memory or in files. The parameter itself is then empty, of the
-meta device, and a hook of accelerate fills it for as long as its module runs. Here such a weight is
-read, and for a while replaced; nothing is written to where it is kept.
+The parameter of an offloaded weight is empty, of the meta device; a hook of accelerate fills it for
+as long as its module runs, from memory or a file. Nothing is written to where it is kept.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ def hooks_of(module: nn.Module) -> tuple[Any, ...]:
 
 
 def kept(module: nn.Module, name: str) -> Kept | None:
-    """Return where a weight or a buffer is kept outside of the model; None if it is in it.
-
-    Raises `PluginError` if it is nowhere.
-    """
+    """Return where a weight or a buffer is kept outside of the model; None if it is in it."""
     if not attrgetter(name)(module).is_meta:
         return None
     parts = name.split(".")
@@ -127,19 +123,18 @@ def reread(module: nn.Module) -> Iterator[None]:
 
 def _reader(part: nn.Module, tensor: Tensor) -> Callable[[], Tensor] | None:
     """Return how to read again what a running module's hook has put into it; None for other tensors."""
+    like, device = tensor.detach().to("meta"), tensor.device
+
+    def again(weights: Any, key: str) -> Tensor:
+        whole = weights[key].to(device, like.dtype).contiguous()
+        return whole.as_strided(like.shape, like.stride())
+
     for hook in hooks_of(part):
         for key, weight in part.named_parameters(recurse=False):
             here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
             if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
-                like = tensor.detach().to("meta")
-                return partial(_read_again, hook.weights_map, key, like, tensor.device)
+                return partial(again, hook.weights_map, key)
     return None
-
-
-def _read_again(weights: Any, key: str, like: Tensor, device: torch.device) -> Tensor:
-    """Read a weight as a view of the size, strides and precision of ``like``."""
-    whole = weights[key].to(device, like.dtype).contiguous()
-    return whole.as_strided(like.shape, like.stride())
 
 
 @contextmanager
@@ -157,19 +152,18 @@ def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
                 place.hook.weights_map = ChainMap(instead, original)
             elif weight.data_ptr() not in written:
                 written.add(weight.data_ptr())
-                stack.callback(_write, module.get_parameter(each), weight.clone())
-                _write(module.get_parameter(each), weight + change.to(weight))
+                stack.callback(weight.copy_, weight.clone())
+                weight.copy_(weight + change.to(weight))
         yield
 
 
-@torch.no_grad()
-def _write(parameter: nn.Parameter, values: Tensor) -> None:
-    parameter.copy_(values)
-
-
 def described(architecture: Architecture) -> str:
-    """Return where a model is: its device, or how many blocks are in each place."""
-    places = Counter(_place(architecture.block(layer)) for layer in range(architecture.layers))
+    """Return where a model is: its device, or how many blocks have their first weight in each place."""
+    places: Counter[str] = Counter()
+    for block in map(architecture.block, range(architecture.layers)):
+        name, parameter = next(block.named_parameters())
+        place = kept(block, name)
+        places[str(parameter.device) if not place else "disk" if place.file else "cpu"] += 1
     (first, count), *others = places.items()
     if not others and first != "disk":
         return first
@@ -177,18 +171,10 @@ def described(architecture: Architecture) -> str:
     return f"spread over {', '.join(shown)}"
 
 
-def _place(block: nn.Module) -> str:
-    """Return where a block's first weight is."""
-    name, parameter = next(block.named_parameters())
-    place = kept(block, name)
-    return str(parameter.device) if place is None else "cpu" if place.file is None else "disk"
-
-
-def of_module(module: nn.Module) -> str:
+def of_module(module: Any) -> str:
     """SHA-256 over the names, types, shapes and bits of all weights, and the configuration."""
-    transformer: Any = module
     weights = ((name, value(module, name)) for name in sorted(module.state_dict()))
-    return of_tensors(weights, of_config(transformer.config))
+    return of_tensors(weights, of_config(module.config))
 
 
 def of_tensors(tensors: Iterable[tuple[str, Tensor]], beside: str = "") -> str:

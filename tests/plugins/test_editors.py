@@ -4,12 +4,11 @@ import copy
 
 import pytest
 import torch
-from builders import REQUEST
+from builders import REQUEST, recording
 
 from edit_harness import Choose, DataError, Generate, Request, UsageError
 from edit_harness.edits import Dense, Edit
 from edit_harness.model.generate import samples
-from edit_harness.model.hooks import recording
 from edit_harness.model.model import Model
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, collect, save

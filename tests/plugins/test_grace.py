@@ -5,7 +5,6 @@ import torch
 
 from edit_harness import Choose, PluginError, Request, UsageError
 from edit_harness.edits import Dense, Edit
-from edit_harness.model.hooks import registered
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors.grace.codebook import PADDING, Book
@@ -82,7 +81,7 @@ def searched_plainly(model, editor, request, start, name):
 
     losses = []
     for _ in range(editor.steps):
-        with registered(model.module.get_submodule(name), hook):
+        with model.module.get_submodule(name).register_forward_hook(hook):
             logits = model.module(torch.tensor([parts.inputs]), use_cache=False).logits[0, last:]
         loss = torch.nn.functional.cross_entropy(logits.double(), torch.tensor(parts.target))
         losses.append(loss.item())
@@ -97,7 +96,7 @@ def clean(model, name, request):
     ids = model.tokens.split(request.text, request.target_new).prompt
     seen = []
     hook = lambda _, args, out: seen.append((args[0], out))
-    with torch.no_grad(), registered(model.module.get_submodule(name), hook):
+    with torch.no_grad(), model.module.get_submodule(name).register_forward_hook(hook):
         model.module(torch.tensor([ids]), use_cache=False)
     return [tensor.reshape(-1, tensor.shape[-1])[-1] for tensor in seen[0]]
 

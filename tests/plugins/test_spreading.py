@@ -9,11 +9,11 @@ from math import sqrt
 
 import pytest
 import torch
+from builders import recording
 
 from edit_harness import DataError, PluginError, Request, UsageError
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Making
-from edit_harness.model.hooks import recording
 from edit_harness.registry.settings import configure, settings, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import gain

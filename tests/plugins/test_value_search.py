@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from builders import recording
 
 from edit_harness import Request
-from edit_harness.model.hooks import recording
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors.locate import value_search

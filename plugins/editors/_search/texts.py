@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from edit_harness import Request
 from edit_harness.model.model import Model
-from edit_harness.model.tokens import Continuation
+from edit_harness.model.tokens import Continuation, Tokens
 
+FactToken: TypeAlias = Literal["subject_first", "subject_last", "subject_first_after_last", "last"]
+"""A token of a prompt at which a fact can be looked at or written, by the names of ROME's authors."""
 GROUP_BYTES = 2 * 2**30
 """Most bytes of changes and their Adam moments that share passes, unless one case needs more."""
 GROUP_TEXTS = 64
@@ -34,6 +37,28 @@ class Text:
     def of(cls, parts: Continuation) -> Text:
         """Return a text whose target tokens are scored each after those before it."""
         return cls(parts.inputs, tuple(parts.places), parts.target)
+
+
+def fact_token(
+    tokens: Tokens, which: FactToken, request: Request, prompt: str | None = None, target: str = ""
+) -> int:
+    """Return the index of a token of a prompt, which is given as for `Tokens.subject_last`.
+
+    The token after a subject that ends its prompt is the subject's last. The last token is the
+    prompt's, before the target.
+    """
+    text, last = prompt or request.text, tokens.subject_last(request, prompt, target)
+    if which == "subject_last":
+        return last
+    whole = tokens.whole(text, target)
+    if which == "subject_first":
+        end = len(tokens.frame.before) + text.index(request.text) + request.subject_end
+        first = end - len(request.subject)
+        # A character may be several tokens, of bytes.
+        holding = (i for i, (start, end) in enumerate(whole.spans) if start <= first < end)
+        return next(holding, whole.covering(first))
+    end = len(tokens.split(text, target).prompt if target else whole.ids) - 1
+    return end if which == "last" else min(last + 1, end)
 
 
 def teacher_forced(model: Model, request: Request) -> Text:

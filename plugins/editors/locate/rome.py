@@ -17,12 +17,12 @@ from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.model.tokens import FactToken
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
 from .._search import bases
 from .._search.bases import Prepared, in_groups
 from .._search.covariance import covariance
+from .._search.texts import FactToken
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from .value_search import Found, Settings, alike, checked, sampled, search
 

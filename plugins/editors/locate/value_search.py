@@ -19,10 +19,9 @@ from edit_harness import Editor, Generate, Request, UsageError
 from edit_harness.data import SUBJECT
 from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
-from edit_harness.model.tokens import FactToken
 
 from .._search.suffix import SuffixForward
-from .._search.texts import Targets, Text
+from .._search.texts import FactToken, Targets, Text, fact_token
 
 BARE = SUBJECT
 TOP_K = 5
@@ -135,14 +134,14 @@ def alike(
 def _context(model: Model, owner: int, request: Request, context: str, token: FactToken) -> Row:
     text = fill(context, request.text)
     parts = model.tokens.split(text, request.target_new)
-    place = model.tokens.fact_token(token, request, text, request.target_new)
+    place = fact_token(model.tokens, token, request, text, request.target_new)
     return Row(parts.inputs, tuple(parts.places), parts.target, place, owner)
 
 
 def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Row:
     """Return the essence prompt up to its token, where its prediction is read."""
     essence = Request(ESSENCE, request.subject, request.target_new)
-    place = model.tokens.fact_token(token, essence)
+    place = fact_token(model.tokens, token, essence)
     return Row(model.tokens.encode(essence.text).ids[: place + 1], (), (), place, owner)
 
 

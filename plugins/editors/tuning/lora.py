@@ -20,7 +20,7 @@ from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request
 from edit_harness.edits import Delta, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import LINEAR, Architecture, Projection
-from edit_harness.model.hooks import by_row, registered
+from edit_harness.model.hooks import by_row
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 
@@ -246,7 +246,8 @@ class Adapters:
 
         with ExitStack() as stack:
             for target, factors in zip(self._targets, self._factors, strict=True):
-                stack.enter_context(registered(target.module, partial(added, *factors)))
+                hook = target.module.register_forward_hook(partial(added, *factors))
+                stack.enter_context(hook)
             yield
 
     def change(self, case: int) -> dict[str, Delta]:

@@ -27,6 +27,7 @@ from edit_harness.model.batch import Batch
 from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
 from edit_harness.model.tokens import Continuation
+from edit_harness_plugins.editors._search.texts import fact_token
 
 KINDS = ("hidden", "mlp", "attention")
 """States that can be put back: a block's output; outputs of MLPs, of attentions."""
@@ -60,7 +61,7 @@ class Fact:
 
     @classmethod
     def _of(cls, model: Model, request: Request, parts: Continuation, target: str) -> Fact:
-        first = model.tokens.fact_token("subject_first", request, target=target)
+        first = fact_token(model.tokens, "subject_first", request, target=target)
         last = model.tokens.subject_last(request, target=target)
         return cls(request.text, parts, range(first, last + 1))
 
@@ -268,7 +269,8 @@ class _Group:
 
         with ExitStack() as stack:
             for name in names:
-                stack.enter_context(hooks.registered(self._module(name), partial(keep, name)))
+                hook = self._module(name).register_forward_hook(partial(keep, name))
+                stack.enter_context(hook)
             yield
 
     def _noising(self, batch: Batch, rows: Sequence[_Row]) -> AbstractContextManager[None]:
@@ -300,5 +302,5 @@ def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> 
         changed = whole.index_put(places.on(whole.device), values.to(whole))
         return hooks.with_first(output, changed.view_as(hooks.first(output)))
 
-    with hooks.registered(module, hook):
+    with module.register_forward_hook(hook):
         yield
