@@ -182,7 +182,9 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "judged", f"{counted(judged, 'text')} by {by}  {run.judge.note}".rstrip()
     yield "saved", f"{run.folder.path}/"
     if part := run.shard:
-        every = run.folder.path.name.replace(part.slug, f"shard-*-of-{part.of}")
+        every = run.folder.path.name.replace(
+            f"shard-{part.number}-of-{part.of}", f"shard-*-of-{part.of}"
+        )
         path = run.folder.path.with_name(every)
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 

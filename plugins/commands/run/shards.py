@@ -9,11 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from edit_harness.errors import UsageError, counted
 from edit_harness.run import plan
-from edit_harness.run.evaluation import Evaluation, Span
 from edit_harness.run.plan import Step
+
+if TYPE_CHECKING:
+    from edit_harness.run.evaluation import Evaluation, Span
 
 FORM = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 

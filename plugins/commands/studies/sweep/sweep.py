@@ -18,6 +18,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import shape_of
 from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
+from edit_harness.run.estimates import measures_of
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec, Selection
@@ -102,7 +103,8 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         todo = Sweep(plugins, flags, asked)
         # A layer without statistics is told now, not after an hour.
         *_, made = map(todo.assembled, todo.points)
-    names = mapped(flags.measures, made.measures)
+    measures = measures_of(made.metrics)
+    names = mapped(flags.measures, measures)
     if not flags.quiet:
         console.line("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
         console.line("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
@@ -111,7 +113,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
         console.line("split", todo.split)
     check_writable(Path(flags.output_path))
-    found = SweepResults.of(todo.axes, list(todo.runs()), names, made.measures)
+    found = SweepResults.of(todo.axes, list(todo.runs()), names, measures)
     finish(todo, found)
     good = found.best and all(sound(point.run) for point in found.points)
     return console.DONE if good else console.SOME_FAILED
