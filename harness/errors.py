@@ -42,23 +42,18 @@ class PluginError(HarnessError):
 
 
 class LeakError(PluginError):
-    """An editor, or who is named by ``by``, changed the model itself, or how it computes.
+    """An editor changed the model itself, or how it computes, so that nothing can go on with it.
 
-    ``what`` changed. Nothing can go on with the model, and no row of the cases at work is written.
+    ``what`` changed; ``by`` says who it was, if not the editor. No row of the cases at work is written.
     """
 
-    REMEDY = "put back what is changed for a while; then start the same command again"
-
     def __init__(
-        self,
-        what: str,
-        *,
-        editor: str = "the editor",
-        where: str = "",
-        remedy: str = REMEDY,
-        by: str = "",
+        self, what: str, *, editor: str = "", where: str = "", remedy: str = "", by: str = ""
     ) -> None:
-        super().__init__(f"{editor} changed the model itself{where}; not as before: {what}", remedy)
+        super().__init__(
+            f"{editor or 'the editor'} changed the model itself{where}; not as before: {what}",
+            remedy or "put back what is changed for a while; then start the same command again",
+        )
         self.what, self.by = what, by
 
 

@@ -6,7 +6,7 @@ from builders import recording
 
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search.suffix import LastTokens
+from edit_harness_plugins.editors._search.suffix import LastTokens, behind
 
 TEXTS = [(5, 9, 2, 7, 4, 3), (8, 1, 6), (5, 9, 2, 9, 9), (5, 9), (8, 1, 6)]
 FAMILIES = ["gpt2", "gptj", "llama", "qwen2", "gemma2", "opt", "bloom"]
@@ -39,7 +39,7 @@ def test_each_text_is_seen_under_its_own_edit(family, layer, side):
     model = tiny_model(family, padding=side)
     one, other = (edited(model, layer, seed) for seed in (1, 2))
     edits = [one, one, other, UNEDITED, other]
-    names = [model.architecture.projection(1).name, model.architecture.behind(1)]
+    names = [model.architecture.projection(1).name, behind(model, 1)]
     ends = LastTokens(model, TEXTS, layer)
     for given in ([UNEDITED] * len(TEXTS), edits):
         found = ends.inputs(given, names)
@@ -52,7 +52,7 @@ def test_each_text_is_seen_under_its_own_edit(family, layer, side):
 
 
 def test_blocks_below_the_first_change_are_run_once(model):
-    edits, names = [edited(model, 1, 1)] * len(TEXTS), [model.architecture.behind(1)]
+    edits, names = [edited(model, 1, 1)] * len(TEXTS), [behind(model, 1)]
     ends = LastTokens(model, TEXTS, 1)
     ends.inputs(edits, names)  # the model is tried here
     ran = []

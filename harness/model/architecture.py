@@ -109,17 +109,6 @@ class Architecture:
         of = (i for i, block in enumerate(self.blocks) if f"{name}.".startswith(f"{block}."))
         return next(of, None)
 
-    def behind(self, layer: int) -> str:
-        """Return the name of the module that takes the residual stream behind a layer.
-
-        Raises `PluginError` if no norm stands between the last block and the head.
-        """
-        if layer + 1 < self.layers:
-            return self.blocks[layer + 1]
-        if not self._last_norm:
-            raise PluginError(f"the residual stream behind block {layer} cannot be read")
-        return self._last_norm
-
     def projection(self, layer: int) -> Projection:
         """Return the MLP output projection of a layer, counted from 0. Raises `PluginError` for none."""
         if not 0 <= layer < self.layers:
@@ -181,7 +170,7 @@ class Architecture:
         Of a mixture of experts no single projection holds a key's value.
         """
         mlp, attention = (
-            self._last_to_run({
+            self.last_to_run({
                 child: name
                 for child, name in self._maps(0, attention=wanted).items()
                 if Projection(name, child).shape[1] == self.hidden
@@ -191,16 +180,7 @@ class Architecture:
         experts = any("expert" in name for name, _ in self.block(0).named_parameters())
         return "" if experts else mlp, attention
 
-    @cached_property
-    def _last_norm(self) -> str:
-        """Name of the last norm to run that is of no block, or an empty text."""
-        return self._last_to_run({
-            child: name
-            for name, child in self.module.named_modules()
-            if "norm" in type(child).__name__.lower() and self.block_of(name) is None
-        })  # fmt: skip
-
-    def _last_to_run(self, modules: dict[nn.Module, str]) -> str:
+    def last_to_run(self, modules: dict[nn.Module, str]) -> str:
         """Return the name of the module that runs last in a pass, or an empty text."""
         ran = [""]
         with ExitStack() as stack:

@@ -141,21 +141,29 @@ class Tokens:
         except TooLongError:
             return False
 
-    def encode(self, prompt: str) -> Encoding:
-        """Encode a prompt as the tokenizer does by default, but for an EOS behind it.
+    def encode(self, prompt: str, target: str = "") -> Encoding:
+        """Encode a prompt, with a target behind it or none, in its frame, without an EOS.
 
         Raises `DataError` if there are no tokens, and `TooLongError` for too many.
         """
-        return self.whole(prompt)
+        text = self._framed(prompt) + (self.frame.gap + target if target else "")
+        encoding = self._known(text)
+        if not encoding.ids:
+            raise DataError(f"the text {text!r} has no tokens")
+        if self.limit and len(encoding.ids) > self.limit:
+            raise TooLongError(
+                f"{len(encoding.ids)} tokens are more than the model's {self.limit} positions: "
+                f"{text[:60]!r}..."
+            )
+        return encoding
 
     def split(self, prompt: str, target: str) -> Continuation:
         """Encode a prompt and a target together, and cut at the first token that ends in the target.
 
         Raises `DataError` if the target has no tokens, or no token comes before it.
         """
-        framed = self._framed(prompt)
-        encoding = self._encoding(framed + self.frame.gap + target)
-        ends = (i for i, (_, end) in enumerate(encoding.spans) if end > len(framed))
+        encoding, length = self.encode(prompt, target), len(self._framed(prompt))
+        ends = (i for i, (_, end) in enumerate(encoding.spans) if end > length)
         first = next(ends, None)
         if first is None:
             raise DataError("the target has no tokens of its own")
@@ -170,25 +178,10 @@ class Tokens:
         """
         text = request.text if prompt is None else prompt
         ends = len(self.frame.before) + text.index(request.text) + request.subject_end
-        return self.whole(text, target).covering(ends - 1)
-
-    def whole(self, prompt: str, target: str = "") -> Encoding:
-        """Return the encoding of a prompt, with a target behind it or none, in its frame."""
-        return self._encoding(self._framed(prompt) + (self.frame.gap + target if target else ""))
+        return self.encode(text, target).covering(ends - 1)
 
     def _framed(self, prompt: str) -> str:
         return self.frame.before + prompt + self.frame.after
-
-    def _encoding(self, text: str) -> Encoding:
-        encoding = self._known(text)
-        if not encoding.ids:
-            raise DataError(f"the text {text!r} has no tokens")
-        if self.limit and len(encoding.ids) > self.limit:
-            raise TooLongError(
-                f"{len(encoding.ids)} tokens are more than the model's {self.limit} positions: "
-                f"{text[:60]!r}..."
-            )
-        return encoding
 
     def _encoded(self, text: str) -> Encoding:
         """Return a text's tokens up to the last that holds characters, so without EOS."""

@@ -129,7 +129,8 @@ class Loop:
         """Return the clean pass; the first time, try the model."""
         clean = self._clean or CleanPass(next(iter(lacking)).model)
         clean.turn_to(-1)
-        if self._clean is None and (case := _first_case(lacking)):
+        case = next((case for e in lacking for case in e.cases if not case.problem), None)
+        if self._clean is None and case:
             trial.check(clean, case)
             self._clean = clean
         return clean
@@ -169,18 +170,6 @@ def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
         for case in evaluation.cases:
             if case.problem and (case.id, 0) not in its.done:
                 yield evaluation, its.add(Record.of_no_use(case.id, case.problem))
-
-
-def _first_case(sinks: Mapping[Evaluation, RowSink]) -> Case | None:
-    """Return a case to try the model with; None if nothing is left to ask."""
-    todo = (
-        case
-        for e, its in sinks.items()
-        for step in e.steps
-        for case in step.measure
-        if (case.id, step.state) not in its.done and not is_control(case.id)
-    )
-    return next(todo, None)
 
 
 def run_all(

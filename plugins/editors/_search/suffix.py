@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from edit_harness.edits import Edit
+from edit_harness.errors import PluginError
 from edit_harness.model.batch import Batch, Beginning, TokenRow
 from edit_harness.model.hooks import Places, adding, at_least_fp32, inputs_of
 from edit_harness.model.model import Model
@@ -61,7 +62,7 @@ class SuffixForward:
         self._start = None if whole else start_of(model, layer, names)
         self._hooked = self._start is None or self._start.block == layer
         block = model.architecture.blocks[layer]
-        seen = [model.architecture.behind(layer) if name == block else name for name in names]
+        seen = [behind(model, layer) if name == block else name for name in names]
         self._is_block = [name == block for name in names]
         base = CleanTexts(model)
         base.remember(texts, {*seen, *(base.names(self._start) if self._start else ())})
@@ -131,6 +132,29 @@ class SuffixForward:
         real = self._real[:, : change.shape[1]]
         rows, offsets = real.nonzero(as_tuple=True)
         return Places(rows, self._first[rows] + offsets), change[real]
+
+
+def behind(model: Model, layer: int) -> str:
+    """Return the name of the module that takes the residual stream behind a layer.
+
+    Raises `PluginError` if no norm stands between the last block and the head.
+    """
+    architecture = model.architecture
+    if layer + 1 < architecture.layers:
+        return architecture.blocks[layer + 1]
+    if model not in _last_norms:
+        norms = {
+            child: name
+            for name, child in model.module.named_modules()
+            if "norm" in type(child).__name__.lower() and architecture.block_of(name) is None
+        }
+        _last_norms[model] = architecture.last_to_run(norms)
+    if not _last_norms[model]:
+        raise PluginError(f"the residual stream behind block {layer} cannot be read")
+    return _last_norms[model]
+
+
+_last_norms: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
 
 
 def through(model: Model, module: nn.Module, inputs: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ def fact_token(
     text, last = prompt or request.text, tokens.subject_last(request, prompt, target)
     if which == "subject_last":
         return last
-    whole = tokens.whole(text, target)
+    whole = tokens.encode(text, target)
     if which == "subject_first":
         end = len(tokens.frame.before) + text.index(request.text) + request.subject_end
         first = end - len(request.subject)

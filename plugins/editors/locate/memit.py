@@ -27,7 +27,7 @@ from edit_harness.registry.settings import Count, NotNegative, Positive
 from .._search import bases
 from .._search.bases import Batched, Prepared, in_groups
 from .._search.covariance import Covariance, covariance
-from .._search.suffix import LastTokens, through
+from .._search.suffix import LastTokens, behind, through
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
 from .value_search import BARE, Found, Settings, alike, checked, fill, sampled, search
 
@@ -124,7 +124,7 @@ class Spreading(Batched, Prepared[Shared]):
                 "choose an editor of one layer, such as rome",
             )
         if self.changed(model)[0] in model.architecture.blocks:
-            model.architecture.behind(self.layers[-1])
+            behind(model, self.layers[-1])
 
     def find(self, model: Model) -> Shared:
         """Find the second moments and sample the contexts.
@@ -207,7 +207,7 @@ class Spreading(Batched, Prepared[Shared]):
         """
         architecture, aim = model.architecture, self.changed(model)[0]
         is_block = aim in architecture.blocks
-        source = architecture.behind(architecture.blocks.index(aim)) if is_block else aim
+        source = behind(model, architecture.blocks.index(aim)) if is_block else aim
         count = len(subjects.texts) // len(edits)
         each = [edit for edit in edits for _ in range(count)]
         names = architecture.projection(layer).name, source
