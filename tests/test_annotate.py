@@ -82,6 +82,16 @@ def pairs_run(folder, number=12, verdicts=None, texts=None, judge=None):
     return written(folder, cases, sides, judge)
 
 
+def replies_run(folder, verdicts):
+    key = Key("number", "2", "3")
+    cases = [
+        Case(str(i), (REQUEST,), (Probe("efficacy", Generate("1 + 1 ="), key=key),))
+        for i in range(len(verdicts))
+    ]
+    sides = [([Text(" 3")], [Text(" 2", verdict)]) for verdict in verdicts]
+    return written(folder, cases, sides)
+
+
 @pytest.fixture
 def tell(monkeypatch, tmp_path):
     """Run a subcommand of annotate in an empty folder, with a run of twelve pairs in ``run``."""
@@ -259,7 +269,7 @@ def test_runs_without_texts_and_unfinished_ones(tell, tmp_path):
     bare = Case("0", (REQUEST,), (Probe("d", Generate("Ada")),))
     written(tmp_path / "bare", [bare], [([Text("a")], [Text("b")])])
     assert (
-        "bare has no texts that are to be compared"
+        "bare has no texts that are to be judged"
         in tell("export", "bare", "--out", "x", code=4).stderr
     )
     assert "x is no run folder" in tell("export", "x", "--out", "y", code=2).stderr
@@ -570,7 +580,7 @@ def test_keys_that_are_none(tell, out):
     assert "the key none.json cannot be read" in told.stderr
     key = out / "key.json"
     known = json.loads(key.read_text())
-    for damaged in ("{", "[]", "{}", json.dumps(known | {"seed": "x"}), '{"seed": []}',
+    for damaged in ("{", "[]", "{}", json.dumps(known | {"form": "x"}), '{"form": []}',
                     json.dumps(known | {"items": [{"place": [1], "swapped": True}]})):  # fmt: skip
         key.write_text(damaged)
         fails(tell, ann, cause="key.json is no key of an export")
@@ -587,6 +597,39 @@ def test_the_key_of_another_run(tell, out, tmp_path):
         pairs_run(tmp_path / name, **made)
         told = tell("import", name, ann, "--key", "out/key.json", code=4).stderr
         assert f"is the key to texts of another run than {name}" in " ".join(told.split())
+
+
+# Single replies
+
+
+def test_people_say_whether_replies_are_right(tell, tmp_path):
+    """Any judged run: no comparison, one column, and the judge's accuracy."""
+    right, wrong, open_ = (
+        Verdict("decided", 1.0),
+        Verdict("decided", 0.0),
+        Verdict("undecided", 0.0),
+    )
+    replies_run(tmp_path / "sums", [right, right, wrong, open_, Verdict("unparsed"), None])
+    tell("export", "sums", "--out", "s", "--annotators", "ann,bob,cy")
+    paths = sorted(Path("s/sheets").glob("*.csv"))
+    for path in paths:
+        (row, *_) = fill(path, lambda row: {"right": "yes"})
+        assert (row["prompt"], row["reply"], row["right answer"]) == ("1 + 1 =", " 2", "2")
+    told = json.loads(tell("import", "sums", *paths, "--key", "s/key.json", "--json").stdout)
+    (row,) = told["judge"]
+    assert row == {"Asked": "right", "Items": 4, "Any": 0.5, "With a majority": 4, "Majority": 0.5}
+    (row,) = told["agreement"]
+    assert (row["Yes"], row["Pairwise"], row["Items"]) == (1, 1, 6)
+    assert row["Fleiss"] is None, "of answers that are all the same"
+    assert told["means"] == []
+    shown = tell("import", "sums", *paths, "--key", "s/key.json").stdout
+    assert "means" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_reply_that_is_to_stay_is_compared_with_the_text_before(tmp_path):
+    item = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
+    assert item.cells["right answer"] == " old"
 
 
 # Numbers

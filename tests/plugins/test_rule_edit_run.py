@@ -302,7 +302,7 @@ def test_a_rule_that_cannot_be_read_is_a_case_of_its_own(tell, tmp_path):
     broken_rules(tmp_path, "x + (", 1)
     result = run(tell, "-t", "rule-edit", "--task-args", "data=rules.json", code=1)
     told = " ".join(result.stderr.split())
-    assert "case rectangle_area: invalid_case: rules.json: record 1: " in told
+    assert "case rectangle_area: invalid_case: the formula 'x + (' cannot be read" in told
 
 
 def test_the_judge_reads_what_the_data_say():

@@ -22,7 +22,7 @@ from edit_harness_plugins.terminal import Terminal
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
-from .blinded import Item, drawn, items_of, meanings
+from .blinded import Form, Item, drawn, items_of, meanings
 from .sheets import Export, Labels
 
 NAME = re.compile(r"\w[\w.-]*")
@@ -65,12 +65,12 @@ def export(
         raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
     exported = Results.read(RunFolder.at(run), {})
     exported.check_finished()
-    items = _texts(exported, each)
+    form, items = _texts(exported, each)
     mark = sheets.identity(exported)
     picked = drawn(items, number, f"{seed} {mark}")
-    sheets.write_export(Export(picked, mark, names, seed), to)
+    sheets.write_export(Export(form, picked, mark, names, seed), to)
     of_each = f", {number:,} for each {each}" if each else ""
-    out.print(f"pairs    {len(picked):,} of {len(items):,} drawn{of_each}")
+    out.print(f"{form:9}{len(picked):,} of {len(items):,} drawn{of_each}")
     out.print(f"hand out {to / sheets.SHEETS}/", soft_wrap=True)
     out.print(f"keep     {to / sheets.KEY}", soft_wrap=True)
 
@@ -91,16 +91,18 @@ def names_of(given: Sequence[str]) -> list[str]:
     return list(given)
 
 
-def _texts(run: Results, tag: str) -> list[Item]:
+def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
+    """Return a form of sheet, and the texts of a run for it: pairs, if any key asks for some."""
     if not (items := list(items_of(run, run.records, tag))):
         raise DataError(
-            f"{run.folder.path} has no texts that are to be compared",
-            "take a run of seesaw-cf, or of another task whose keys compare texts",
+            f"{run.folder.path} has no texts that are to be judged",
+            "take a run of a task whose probes have keys: `edit-harness show TASK` names its judge",
         )
     if tag and not any(item.group for item in items):
         tags = sorted({name for case in run.cases for name in case.tags})
         raise UsageError(f"no case has the tag {tag!r}", f"there are: {', '.join(tags) or 'none'}")
-    return items
+    form: Form = "pairs" if any(item.form == "pairs" for item in items) else "replies"
+    return form, [item for item in items if item.form == form]
 
 
 @annotate.command("import")
@@ -149,7 +151,7 @@ def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
 
 def _print(made: Export, results: Mapping[str, Any]) -> None:
     names, items = results["annotators"], len(made.items)
-    out.print(f"pairs    {items:,}, by {len(names)}: {', '.join(names)}")
+    out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
         for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]

@@ -1,7 +1,7 @@
 """What people are asked about the texts of a run, and how it is hidden which text is which.
 
-People compare pairs of texts, from before and after an edit, whose order is random. What is asked comes from
-the probes' keys.
+Two forms of sheet: pairs of texts, from before and after an edit, whose order is random, and single
+replies, of which people say whether they are right. What is asked comes from the probes' keys.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
@@ -20,22 +21,33 @@ from edit_harness.run.results import Results
 
 COMPARE = "compare"
 """The kind of key that asks for a comparison of the text before an edit with that after it."""
-SHOWS = ("subject", "edited", "old value", "new value", "prompt", "text A", "text B")
-"""The columns that are filled in already."""
-TASK = (
-    "Each row has two texts on one subject, A and B, that a language model wrote from the same\n"
-    "prompt. In one of the two cases something that the model knows of the subject had been\n"
-    "edited: the column `edited` says what, from `old value` to `new value`. The order of the\n"
-    "texts is random in every row.\n\n"
-    "For each aspect, write `A` if there is more of it in text A, `B` if there is more in text B,\n"
-    "and `tie` if there is as much in both, or none in either."
-)
+Form = Literal["pairs", "replies"]
+SHOWS: Mapping[Form, Sequence[str]] = {
+    "pairs": ("subject", "edited", "old value", "new value", "prompt", "text A", "text B"),
+    "replies": ("prompt", "reply", "right answer"),
+}
+"""The columns that are filled in already, by form of sheet."""
+TASKS: Mapping[Form, str] = {
+    "pairs": (
+        "Each row has two texts on one subject, A and B, that a language model wrote from the same\n"
+        "prompt. In one of the two cases something that the model knows of the subject had been\n"
+        "edited: the column `edited` says what, from `old value` to `new value`. The order of the\n"
+        "texts is random in every row.\n\n"
+        "For each aspect, write `A` if there is more of it in text A, `B` if there is more in text B,\n"
+        "and `tie` if there is as much in both, or none in either."
+    ),
+    "replies": (
+        "Each row has a prompt, the reply that a language model gave, and the right answer. Say of each\n"
+        "reply whether it is right, whatever else it says and however it is put."
+    ),
+}
 """What annotators are to do; it goes into the guidelines."""
 SAYS_NEW = "says new value"
 SOUGHT = (
     "Which of the texts says, or takes for granted, that the new value holds of the subject: "
     "`A`, `B`, `both` or `neither`."
 )
+RIGHT = "`yes` if the reply says the same as the right answer, else `no`."
 BEFORE, AFTER, TIE = "before", "after", "tie"
 YES, NO = "yes", "no"
 
@@ -62,6 +74,11 @@ class Item:
     """Whether text A of a pair is the one after."""
 
     @property
+    def form(self) -> Form:
+        """The form of sheet that it goes into."""
+        return "pairs" if self.key.kind == COMPARE else "replies"
+
+    @property
     def place(self) -> tuple[str, int, int]:
         """Where the run has it."""
         return self.case, self.state, self.probe
@@ -78,11 +95,17 @@ class Item:
 
     @property
     def cells(self) -> dict[str, str]:
-        """What a sheet shows of it: both texts with their prompt."""
-        known = (str(self.key.about.get(n, "")) for n in ("subject", "property", "old", "new"))
-        texts = [self.prompt + self.before, self.prompt + self.after]
-        shown = [*known, self.prompt, *(reversed(texts) if self.swapped else texts)]
-        return dict(zip(SHOWS, shown, strict=True))
+        """What a sheet shows of it: both texts with their prompt, or the reply beside the right one.
+
+        The right answer may be what the unedited model replied.
+        """
+        if self.form == "replies":
+            shown = [self.prompt, self.after, self.key.right or self.before]
+        else:
+            known = (str(self.key.about.get(n, "")) for n in ("subject", "property", "old", "new"))
+            texts = [self.prompt + self.before, self.prompt + self.after]
+            shown = [*known, self.prompt, *(reversed(texts) if self.swapped else texts)]
+        return dict(zip(SHOWS[self.form], shown, strict=True))
 
     @property
     def asks(self) -> dict[str, tuple[Sequence[str], str]]:
@@ -90,6 +113,8 @@ class Item:
 
         Raises `DataError` for a key of a comparison that names no aspects.
         """
+        if self.form == "replies":
+            return {"right": ((YES, NO), RIGHT)}
         if not (aspects := self.key.about.get("aspects")):
             raise DataError(
                 f"a key of kind {COMPARE!r} names no aspects to compare texts by",
@@ -109,6 +134,8 @@ class Item:
             return {}
         # A verdict that is undecided has a score of 0.
         right = YES if self.verdict.score and self.verdict.score >= 0.5 else NO
+        if self.form == "replies":
+            return {"right": right}
         sides = {True: AFTER, False: BEFORE}
         said = {name: sides[r > 0] if r else TIE for name, r in self.verdict.ratings.items()}
         return said | ({SAYS_NEW: right} if self.key.about.get("reflected") else {})
@@ -143,13 +170,11 @@ def items_of(run: Results, records: Iterable[Record], tag: str = "") -> Iterator
         case = by_id[record.case]
         sides = zip(case.probes, record.before, record.after, strict=True)
         for number, (probe, *stored) in enumerate(sides):
-            if not (key := probe.key) or key.kind != COMPARE:
-                continue
-            before, after = map(decode_answer, stored)
-            if isinstance(before, Text) and isinstance(after, Text):
+            before, after = map(decode_answer, stored) if probe.key else (None, None)
+            if probe.key and isinstance(before, Text) and isinstance(after, Text):
                 yield Item(
                     case.id, record.state, number, probe.query.prompt, before.text, after.text,
-                    key, after.verdict, str(case.tags.get(tag, "")),
+                    probe.key, after.verdict, str(case.tags.get(tag, "")),
                 )  # fmt: skip
 
 
@@ -177,11 +202,11 @@ def meanings(items: Sequence[Item]) -> dict[str, str]:
     return {name: means for item in items for name, (_, means) in item.asks.items()}
 
 
-def guidelines(asked: Mapping[str, str]) -> str:
+def guidelines(form: Form, asked: Mapping[str, str]) -> str:
     """Return what annotators are told: what to do, what the columns mean, how to save."""
     defined = "".join(f"- **{name}**: {text}\n" for name, text in asked.items())
     return (
-        f"# Guidelines\n\n{TASK}\n\n## The columns to fill in\n\n{defined}\n"
+        f"# Guidelines\n\n{TASKS[form]}\n\n## The columns to fill in\n\n{defined}\n"
         "## How to fill in\n\n"
         "- Fill in every cell of these columns; go by the texts alone, and work on your own.\n"
         "- Leave the other cells as they are. Rows may be sorted; columns may be added for notes.\n"

@@ -1,7 +1,8 @@
 """What annotators are handed and what comes back: a CSV sheet for each, guidelines, and the key to them.
 
-Sheets get through spreadsheet programs unharmed: UTF-8 with a byte order mark, for Excel, and an apostrophe
-before a text that would run as a formula. The key, which is not handed out, says which text is which.
+A sheet gets through spreadsheet programs unharmed. It is UTF-8 with a byte order mark, without which
+Excel reads it as another encoding; a text that such a program would run as a formula has an apostrophe
+before it. The key, which is not handed out, says which text is which.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from edit_harness.files import dumps, replacing
 from edit_harness.folder.manifest import fingerprint
 from edit_harness.run.results import Results
 
-from .blinded import SHOWS, Item, guidelines, items_of, meanings
+from .blinded import SHOWS, Form, Item, guidelines, items_of, meanings
 
 SCHEMA = 1
 KEY, GUIDELINES, SHEETS = "key.json", "guidelines.md", "sheets"
@@ -56,6 +57,7 @@ class Key(Struct):
     """The file that says what was handed out."""
 
     export: str
+    form: Form
     run: str
     seed: int
     annotators: list[str]
@@ -67,6 +69,7 @@ class Key(Struct):
 class Export:
     """What was handed out."""
 
+    form: Form
     items: Sequence[Item]
     run: str
     """What identifies the run, whoever judges it."""
@@ -77,7 +80,7 @@ class Export:
     def digest(self) -> str:
         """A SHA-256 over the texts and their order; who gets them is no part of it."""
         texts = [[*item.place, item.swapped, item.digest] for item in self.items]
-        return hashlib.sha256(dumps(["pairs", self.run, texts]).encode()).hexdigest()
+        return hashlib.sha256(dumps([self.form, self.run, texts]).encode()).hexdigest()
 
     @cached_property
     def named(self) -> dict[str, Item]:
@@ -91,7 +94,7 @@ class Export:
     def key(self) -> dict[str, Any]:
         """Return what the key says, JSON-ready."""
         items = [Place(item.place, item.swapped, mark) for mark, item in self.named.items()]
-        key = Key(self.digest, self.run, self.seed, [*self.annotators], items)
+        key = Key(self.digest, self.form, self.run, self.seed, [*self.annotators], items)
         return dict(msgspec.to_builtins(key))
 
 
@@ -103,7 +106,7 @@ def identity(run: Results) -> str:
 def write_export(made: Export, folder: Path) -> None:
     """Write sheets and guidelines, and the key last: with it, an export is whole."""
     asked = meanings(made.items)
-    heads = [ITEM, ANNOTATOR, *SHOWS, *asked]
+    heads = [ITEM, ANNOTATOR, *SHOWS[made.form], *asked]
     (folder / SHEETS).mkdir(parents=True, exist_ok=True)
     for name in made.annotators:
         rows = [
@@ -112,7 +115,7 @@ def write_export(made: Export, folder: Path) -> None:
             for mark, item in made.named.items()
         ]
         write(folder / SHEETS / f"{name}.csv", heads, rows)
-    told = shown(guidelines(asked))
+    told = shown(guidelines(made.form, asked))
     (folder / SHEETS / GUIDELINES).write_text(told, encoding="utf-8")
     with replacing(folder / KEY) as partial:
         partial.write_text(json.dumps(made.key(), indent=1) + "\n", encoding="ascii")
@@ -134,7 +137,7 @@ def read_key(path: Path, run: Results) -> Export:
     texts = {item.place: item for item in items_of(run, run.everything)}
     there = [each for each in key.items if each.place in texts]
     items = [replace(texts[each.place], swapped=each.swapped) for each in there]
-    made = Export(items, key.run, key.annotators, key.seed)
+    made = Export(key.form, items, key.run, key.annotators, key.seed)
     if (made.run, made.digest) != (identity(run), key.export):
         raise DataError(
             f"{path} is the key to texts of another run than {run.folder.path}",
@@ -148,7 +151,7 @@ def read_labels(made: Export, path: Path) -> tuple[str, Labels]:
 
     Raises `UsageError` if there is no such file, `DataError` for what is wrong in it.
     """
-    rows = read(path, [ITEM, *SHOWS, *meanings(made.items)])
+    rows = read(path, [ITEM, *SHOWS[made.form], *meanings(made.items)])
     named = [*filter(None, dict.fromkeys(cells.get(ANNOTATOR, "").strip() for _, cells in rows))]
     if len(named) > 1:
         raise DataError(
