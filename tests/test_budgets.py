@@ -23,11 +23,11 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what is aimed at."""
 CEILINGS = {
     "files flat in harness/": 11,
-    "what one reads to see how a number comes about": 3_500,
-    "harness/ without testing/": 11_770,
+    "what one reads to see how a number comes about": 3_300,
+    "harness/ without testing/": 10_220,
     "plugins/commands/": 10_500,
-    "harness/ and plugins/": 42_170,
-    "tests/": 45_550,
+    "harness/ and plugins/": 40_400,
+    "tests/": 45_050,
 }
 """What may not be exceeded now."""
 SLACK = 0.02

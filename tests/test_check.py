@@ -132,7 +132,7 @@ def test_an_editor_that_edits_in_place_is_named_with_what_it_changed(tmp_path):
     done = command(tmp_path, "step-bad", "-k", "process as they were", "--no-run")
     assert done.returncode == 6
     assert "FAILED checks.py::Test editor steepest::test_leaves_the_model_and" in done.stdout
-    assert "changed and not restored: weights" in done.stdout
+    assert "changed and not put back: weights" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert "1 failed" in done.stdout.splitlines()[-1]
 

@@ -124,7 +124,7 @@ Global = tuple[Callable[[], Any], Callable[[Any], object]]
 def _globals() -> dict[str, Global]:
     """Return the watched parts of the process's state; those of numpy and torch where these are loaded."""
     found: dict[str, Global] = {
-        "the working directory": (os.getcwd, os.chdir),
+        "the working directory": (_folder, os.chdir),
         "the environment": (lambda: dict(os.environ), _set_environment),
         "Python's random state": (random.getstate, random.setstate),
     }
@@ -132,6 +132,13 @@ def _globals() -> dict[str, Global]:
     if np := sys.modules.get("numpy"):
         found["numpy's random state"] = (lambda: _numpy_state(np), np.random.set_state)
     return found | (_of_torch(torch) if (torch := sys.modules.get("torch")) else {})
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it may have been removed
+        return ""
 
 
 def _set_environment(values: Mapping[str, str]) -> None:
