@@ -75,7 +75,7 @@ def test_flags_that_are_no_grid(flags, cause):
 
 def test_axes_have_values_of_the_fields_types_once(plugins):
     rome, memit = plugins.find("editor", "rome"), plugins.find("editor", "memit")
-    assert axes(rome, {"layer": "0-1", "lr": "0.5,.5,1", "covariance": "yes,no"}, 2) == {
+    assert axes(rome, {"layer": "0-1", "lr": "0.5,.5,1", "covariance": "true,false"}, 2) == {
         "layer": [0, 1],
         "lr": [0.5, 1.0],
         "covariance": [True, False],

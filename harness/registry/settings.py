@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
@@ -103,8 +104,14 @@ def convert(text: str, kind: Any) -> Any:
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is Literal and text not in arguments:
         raise ValueError(f"one of {', '.join(arguments)}")
-    several = any(typing.get_origin(each) is tuple for each in (kind, *arguments))
-    return _valid([piece.strip() for piece in text.split(",") if piece] if several else text, kind)
+    if not any(typing.get_origin(each) is tuple for each in (kind, *arguments)):
+        return _valid(_digits(text), kind)
+    return _valid([_digits(piece.strip()) for piece in text.split(",") if piece], kind)
+
+
+def _digits(text: str) -> str:
+    """Return a number with a digit on both sides of its point, as JSON has it: 0.5 for ``.5``."""
+    return str(float(text)) if re.fullmatch(r"[+-]?(\.\d+|\d+\.)(e[+-]?\d+)?", text) else text
 
 
 def _valid(value: Any, kind: Any) -> Any:
