@@ -172,7 +172,8 @@ def test_an_editor_beside_it_loses_nothing_and_is_charged_with_nothing(assembled
     assert set(statuses(leaky)).isdisjoint(LEAKED)
     fresh = {e: folder for e, folder in folders.items() if folder is honest}
     (only,) = fresh
-    only.turn_to(tiny_model())
+    only.model = tiny_model()
+    only.editor.value.prepare(only.model)
     run(fresh)
     assert answers(honest) == clean
 
@@ -213,7 +214,8 @@ def test_what_leaked_is_tried_again_by_the_same_command(assembled, clean):
     ((only, folder),) = folders.items()
     with pytest.raises(LeakError):
         run(folders)
-    only.turn_to(tiny_model())
+    only.model = tiny_model()
+    only.editor.value.prepare(only.model)
     type(editor).harm = staticmethod(lambda model: None)
     (done,) = run(folders)
     assert answers(folder) == clean

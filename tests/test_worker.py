@@ -12,7 +12,6 @@ from edit_harness.errors import DataError, LeakError, PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import loop, plan
-from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
@@ -60,7 +59,7 @@ def ordered(folder, monkeypatch):
 
     def ordered(editor=None, model=str(folder), **changes):
         spec = RunSpec(editor or Honest(), Some(), model=ModelRef(model))
-        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"}, care=FailurePolicy())
+        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"})
         return replace(order, **changes)
 
     return ordered

@@ -1,8 +1,4 @@
-"""Settings: from ``KEY=VALUE``, presets and a plugin's fields to objects of plugins. It needs no torch.
-
-What a field may hold follows from its annotation, such as ``steps: Count`` or
-``rate: Annotated[float, Bounds(0, below=1)]``.
-"""
+"""Settings: from ``KEY=VALUE``, presets and a plugin's fields, whose types say what they hold, to objects of plugins."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ class RowSink(Protocol):
         """Log an event."""
 
 
-def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generator[Turn, None, None]:
+def turns(rows: Mapping[Evaluation, RunRows]) -> Generator[Turn, None, None]:
     """Yield the missing records as they are written, the editors in turn.
 
     Raises what `Loop.run` and `trial.Overlap.end` raise.
     """
-    loop = Loop(policy)
+    loop = Loop()
     overlaps = {
         evaluation: trial.Overlap(evaluation, its, changed)
         for evaluation, its in rows.items()
@@ -82,7 +82,7 @@ def turns(rows: Mapping[Evaluation, RunRows], policy: FailurePolicy) -> Generato
     yield from loop.run(rows)
 
 
-Turns = Callable[[Mapping["Evaluation", RunRows], FailurePolicy], Generator[Turn, None, None]]
+Turns = Callable[[Mapping["Evaluation", RunRows]], Generator[Turn, None, None]]
 """Makes the missing records, and yields them as they are written."""
 NO_POLICY = FailurePolicy()
 
@@ -98,8 +98,7 @@ class Local(Executor):
 class Loop:
     """Editors on a loaded model, which is tried before the first chunk."""
 
-    def __init__(self, policy: FailurePolicy) -> None:
-        self.policy = policy
+    def __init__(self) -> None:
         self._clean: CleanPass | None = None
 
     def run(
@@ -114,7 +113,10 @@ class Loop:
         if not lacking:
             return
         clean = self._tried(lacking)
-        works = {e: self._work(e, its, clean) for e, its in sinks.items()}
+        works = {
+            e: Work(clean, e.editor.value, e.metrics, e.judge and e.judge.value, its.tell)
+            for e, its in sinks.items()
+        }
         for evaluation, chunk in _chunks(sinks, chunk_size(clean.model), alone):
             its, work = sinks[evaluation], works[evaluation]
             try:
@@ -134,10 +136,6 @@ class Loop:
             trial.check(clean, case)
             self._clean = clean
         return clean
-
-    def _work(self, evaluation: Evaluation, its: RowSink, clean: CleanPass) -> Work:
-        judge = evaluation.judge.value if evaluation.judge else None
-        return Work(clean, evaluation.editor.value, evaluation.metrics, judge, its.tell)
 
 
 def _chunks(
@@ -201,7 +199,7 @@ def run_all(
                     advance(evaluation, its.known[visit])
         try:
             # Closed at once when something ends it, so that the editor at work ends too.
-            with closing(turns(rows, policy)) as fresh:
+            with closing(turns(rows)) as fresh:
                 for evaluation, record in fresh:
                     advance(evaluation, record)
                     if policy.stop and record.status != OK and record.case != CONTROL:

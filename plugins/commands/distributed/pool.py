@@ -25,7 +25,7 @@ from edit_harness.interfaces import Executor
 from edit_harness.run import plan
 from edit_harness.run.estimates import values
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.loop import FailurePolicy, Turn, Turns, record_unusable
+from edit_harness.run.loop import Turn, Turns, record_unusable
 from edit_harness.run.rows import RunRows
 
 from ..results.compare import identities, short
@@ -57,14 +57,13 @@ class WorkerExecutor(Executor):
     def turns(self, loading: Mapping[str, Any]) -> Turns:
         """Return what makes the records of runs, whose workers load the model in this way."""
 
-        def turns(rows: Mapping[Evaluation, RunRows], care: FailurePolicy) -> Generator[Turn]:
+        def turns(rows: Mapping[Evaluation, RunRows]) -> Generator[Turn]:
             yield from record_unusable(rows)
             if all(set(each.visits) <= its.done for each, its in rows.items()):
                 return
             order = Order(
                 runs=[(each.spec, each.selection) for each in rows],
                 loading=loading,
-                care=care,
                 threads=torch.get_num_threads(),
             )
             with closing(self.workers(order)) as workers:

@@ -24,7 +24,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly, evaluation, plan
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.failures import DeviceLostError
-from edit_harness.run.loop import FailurePolicy, Loop
+from edit_harness.run.loop import Loop
 from edit_harness.run.spec import RunSpec, Selection
 
 INSTALL = "install the same on every worker"
@@ -37,7 +37,6 @@ class Order:
     runs: Sequence[tuple[RunSpec, Selection]]
     loading: Mapping[str, Any]
     """How the model is loaded: arguments of `edit_harness_plugins.loading.load.load` that change no number."""
-    care: FailurePolicy
     threads: int = 1
     """How many threads compute on a CPU: the last bits of numbers depend on it."""
 
@@ -121,7 +120,7 @@ class Worker:
             made = portable(error)
             made.cause += f" (worker on {host})" * (host not in made.cause)
             return Failed(self.number, made)
-        self._bench = Loop(self.order.care)
+        self._bench = Loop()
         card = {
             "host": host,
             "pid": os.getpid(),
