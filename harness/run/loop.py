@@ -114,7 +114,7 @@ class Loop:
             return
         clean = self._tried(lacking)
         works = {
-            e: Work(clean, e.editor.value, e.metrics, e.judge and e.judge.value, its.tell)
+            e: Work(clean, e.editor.value, e.metrics, e.judge.value if e.judge else None, its.tell)
             for e, its in sinks.items()
         }
         for evaluation, chunk in _chunks(sinks, chunk_size(clean.model), alone):
