@@ -20,16 +20,20 @@ import torch
 
 from edit_harness.registry import guard
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import assembly, evaluation, loop, trial
+from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.integrity import ModelGuard
+from edit_harness.run.spec import RunSpec, Selection
+from edit_harness_plugins.commands.run.local import turns
+from edit_harness_plugins.loading import edit_harness_try_model, trial
 
 OFF = (
     (ModelGuard, "__init__"),
     (ModelGuard, "check"),
     (ModelGuard, "verify"),
-    (trial, "check"),
+    (trial, "check_batches"),
+    (trial, "check_nothing"),
 )
 """What is left out on the route without."""
 
@@ -68,15 +72,13 @@ def assembled(cases: int, editor: str) -> Evaluation:
     plugins = Plugins.installed()
     model = assembly.load(plugins, "pocket", device="cpu")
     benchmark = assembly.make_benchmark(plugins, "counterfactplus", {}, model.source)
-    return evaluation.assemble(
-        plugins, model, benchmark, editor=editor, editor_args={}, limit=cases
-    )
+    return evaluation.assemble(plugins, model, benchmark, RunSpec(editor), Selection(cases))
 
 
 def run(made: Evaluation) -> None:
     """Run all into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        loop.run_all({made: made.open(Path(folder))})
+        loop.run_all({made: made.open(Path(folder))}, turns=turns)
 
 
 @contextmanager
@@ -106,9 +108,9 @@ def parts(made: Evaluation) -> Iterator[tuple[str, float, int]]:
             pass
 
     for name, work, times in (
-        ("the trial before case 1", lambda: trial.check(before, case), 1),
-        ("bits, modules, hooks, tokenizer", before.witness.check, chunks),
-        ("fixed texts, with the former", before.witness.verify, chunks),
+        ("the trial before case 1", lambda: edit_harness_try_model(made.model, case), 1),
+        ("bits, modules, hooks, tokenizer", before.guard.check, chunks),
+        ("fixed texts, with the former", before.guard.verify, chunks),
         ("the process's state", put_back, 3 * chunks),
         ("what the model is at the start", lambda: ModelGuard(made.model), 1),
     ):

@@ -79,10 +79,6 @@ class Terminated(BaseException):
     """SIGTERM: ends a run as Ctrl-C does, with a code of its own."""
 
 
-class Expired(BaseException):
-    """The time is over. Not an `Exception`, so that a plugin that catches every exception does not swallow it."""
-
-
 def printable(text: str) -> str:
     r"""Return a text with escapes such as ``\x1b`` for control characters and invisible marks; line breaks stay."""
     if text.isprintable():

@@ -96,6 +96,14 @@ def edit_harness_load_model(source: ModelSource, options: Mapping[str, Any]) -> 
 
 
 @hookspec
+def edit_harness_try_model(model: Model, case: Case) -> None:
+    """Raise an error if the answers of a model that is loaded cannot be trusted.
+
+    A run calls it before its first edit, with one of its cases; the model stays as it is.
+    """
+
+
+@hookspec
 def edit_harness_register_executors(register: Register) -> None:
     """Register executors, which run the cases: subclasses of `edit_harness.Executor`."""
 

@@ -19,6 +19,7 @@ from edit_harness.run.loop import run_all
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec, Selection
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run.local import turns
 from edit_harness_plugins.commands.run.shards import Share
 
 SINGLE = Regime()
@@ -62,7 +63,7 @@ def made(
 ) -> Results:
     """Run it, or go on."""
     one = assembled(share, **settings)
-    return run_all({one: one.open(output, new=new)})[0]
+    return run_all({one: one.open(output, new=new)}, turns=turns)[0]
 
 
 def shards(output: Path, of: int = 3, **settings: Any) -> list[str]:

@@ -24,6 +24,7 @@ from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.report.facts import remarks
+from edit_harness_plugins.commands.run.local import turns
 
 SINGLE = Regime()
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
@@ -75,7 +76,9 @@ def assembled(tmp_path, monkeypatch):
 
 
 def run(made, folder, **care):
-    return loop.run_all({made: folder}, lambda e, record: None, FailurePolicy(**care))[0]
+    return loop.run_all({made: folder}, lambda e, record: None, FailurePolicy(**care), turns=turns)[
+        0
+    ]
 
 
 def rows(folder):
@@ -296,7 +299,7 @@ def interrupted(assembled, monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(evaluation.Evaluation, "environment", {**now, "torch": "1.0"})
             with pytest.raises(KeyboardInterrupt):
-                loop.run_all({made: folder}, advance)
+                loop.run_all({made: folder}, advance, turns=turns)
         again, _, editor = assembled(regime=regime)
         return again, again.open(tmp_path / "interrupted"), editor, len(folder.records())
 

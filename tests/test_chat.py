@@ -5,10 +5,11 @@ from builders import REQUEST
 
 from edit_harness import Choose, Generate, UsageError
 from edit_harness.edits import UNEDITED
-from edit_harness.model.tokens import Tokens, chat_frame
+from edit_harness.model.tokens import Tokens
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.tiny import tiny_tokenizer
 from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.loading.chat import chat_frame
 
 TEMPLATE = (
     "{{ bos_token or '' }}{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content | trim }}"
@@ -81,14 +82,14 @@ def test_the_day_does_not_enter_a_score():
 )
 def test_what_cannot_be_framed_is_refused(template, message):
     with pytest.raises(UsageError, match=message) as caught:
-        tiny_model("llama", tokenizer=chatty(template=template), chat_template=True)
+        chat_frame(chatty(template=template))
     assert "--chat-template" in caught.value.remedy
 
 
 def test_the_protocol_has_another_digest_name_and_answers():
     tokenizer = chatty()
     plain = tiny_model("llama", tokenizer=tokenizer)
-    chat = tiny_model("llama", tokenizer=tokenizer, chat_template=True)
+    chat = tiny_model("llama", tokenizer=tokenizer, frame=chat_frame(tokenizer))
     assert (plain.tokens.chats, chat.tokens.chats) == (False, True)
     assert chat.tokens.digest != plain.tokens.digest
     assert chat.name == f"{plain.name}[chat]"
@@ -105,4 +106,5 @@ class TestRomeInAChat(EditorTests):
 
     @pytest.fixture
     def model(self):
-        return tiny_model("llama", tokenizer=chatty(), chat_template=True)
+        tokenizer = chatty()
+        return tiny_model("llama", tokenizer=tokenizer, frame=chat_frame(tokenizer))

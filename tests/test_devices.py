@@ -20,7 +20,6 @@ from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
 from edit_harness.model import hooks
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import configure, shape_of
-from edit_harness.run import trial
 from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
@@ -37,6 +36,7 @@ from edit_harness_plugins.editors.mend.network import Made, Network
 from edit_harness_plugins.editors.mend.network import save as save_network
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
+from edit_harness_plugins.loading import trial
 
 LAYERS = 3
 PLACES = {

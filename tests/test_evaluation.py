@@ -28,6 +28,7 @@ from edit_harness.stats import estimates
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.report.facts import remarks
 from edit_harness_plugins.commands.report.papers import unedited
+from edit_harness_plugins.commands.run.local import turns
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip
@@ -426,7 +427,7 @@ def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
         made = assemble(
             plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
         )
-        return run_all({made: made.open(tmp_path / "results")})[0]
+        return run_all({made: made.open(tmp_path / "results")}, turns=turns)[0]
 
     ids = [case.id for case in benchmark.cases]
     assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]

@@ -11,9 +11,10 @@ from edit_harness import hookimpl
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_executor
-from edit_harness.run import assembly, loop
+from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
+from edit_harness_plugins.commands.run.local import turns
 
 ROOM = 4
 
@@ -69,7 +70,7 @@ def chosen(name, settings):
 
 def test_this_process_is_the_default():
     local = chosen("local", {})
-    assert local.turns({}) is loop.turns
+    assert local.turns({}) is turns
     assert local.loading({"device": "cuda"}) == {"device": "cuda"}
 
 

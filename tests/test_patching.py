@@ -10,6 +10,7 @@ from edit_harness.model.weights import of_module
 from edit_harness.testing.tiny import CONFIGS, tiny_model
 from edit_harness_plugins.commands.studies.trace import patching
 from edit_harness_plugins.commands.studies.trace.patching import KINDS, Fact, Method
+from edit_harness_plugins.loading.chat import chat_frame
 
 REQUESTS = [
     Request("The mother tongue of {} is", "Danielle", "French"),
@@ -127,7 +128,8 @@ def test_weights_that_are_elsewhere_are_traced_alike(tmp_path):
 def test_a_chat_template_moves_the_subject_with_its_prompt():
     from test_chat import chatty
 
-    model = deep("llama", tokenizer=chatty(), chat_template=True)
+    tokenizer = chatty()
+    model = deep("llama", tokenizer=tokenizer, frame=chat_frame(tokenizer))
     fact = Fact.of(model, REQUESTS[0])
     assert "Danielle" in model.tokens.decode([fact.parts.prompt[i] for i in fact.subject])
     method = {"requests": REQUESTS[:1], "samples": 1}

@@ -30,6 +30,7 @@ from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
 from edit_harness_plugins.commands.distributed.worker import Died
+from edit_harness_plugins.commands.run.local import Local
 
 CHUNK = 2
 HONEST = Mortal()
@@ -74,8 +75,8 @@ class Bench:
         """Return the folders of a run on workers, or in this process."""
         made = self.assembled(editors, regime)
         self.last = folders = {each: each.open(self.output / where) for each in made}
-        turns = (OfBench(self, workers) if workers else loop.Local()).turns({"device": "cpu"})
-        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns)
+        turns = (OfBench(self, workers) if workers else Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns=turns)
         return list(folders.values())
 
     def assembled(self, editors, regime=None):

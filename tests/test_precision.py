@@ -7,7 +7,7 @@ import torch
 from builders import record
 
 import edit_harness as eh
-from edit_harness.run.trial import preview
+from edit_harness.run.assembly import preview
 from edit_harness.testing import tiny_model
 
 PROMPTS = ("Ada lives in", "Bob works at Fiat in", "The mother tongue of Danielle is", "Ann")

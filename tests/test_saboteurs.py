@@ -18,6 +18,7 @@ from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.run.local import turns
 
 COUNT, SIZE = 10, 2
 LEAKED = ["4", "5"]
@@ -58,7 +59,7 @@ def assembled(tmp_path):
 
 
 def run(folders, care=None, advance=lambda e, record: None):
-    return loop.run_all(folders, advance, care or FailurePolicy())
+    return loop.run_all(folders, advance, care or FailurePolicy(), turns=turns)
 
 
 def statuses(folder):
@@ -78,7 +79,7 @@ def clean(tmp_path_factory):
     folder = made.open(tmp_path_factory.mktemp("clean"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "CHUNKS", ((10**9, SIZE),))
-        loop.run_all({made: folder})
+        loop.run_all({made: folder}, turns=turns)
     return answers(folder)
 
 

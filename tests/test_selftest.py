@@ -10,10 +10,9 @@ from edit_harness import DataError
 from edit_harness.data import Divergence, Scores
 from edit_harness.errors import HarnessError
 from edit_harness.model.batch import padded
-from edit_harness.run import trial
-from edit_harness.run.clean import CleanPass
 from edit_harness.testing import tiny_model
 from edit_harness.testing.tiny import CONFIGS
+from edit_harness_plugins.loading import edit_harness_try_model, trial
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -21,7 +20,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_every_architecture_passes_in_every_precision(family):
     for dtype in DTYPES:
-        trial.check(CleanPass(tiny_model(family, dtype)), CASES[0])
+        edit_harness_try_model(tiny_model(family, dtype), CASES[0])
 
 
 def without_mask(batch):
@@ -81,7 +80,7 @@ def test_a_model_that_answers_with_nan_is_refused_before_case_one(model):
     with torch.no_grad():
         model.module.get_output_embeddings().weight.fill_(float("nan"))
     with pytest.raises(DataError, match="NaN or infinity"):
-        trial.check(CleanPass(model), CASES[0])
+        edit_harness_try_model(model, CASES[0])
 
 
 def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, monkeypatch):
@@ -94,12 +93,12 @@ def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, m
             part.normal_(generator=torch.Generator().manual_seed(0))
         return edit
 
-    trial.check_nothing(CleanPass(model), CASES[0])
+    trial.check_nothing(model, CASES[0])
     monkeypatch.setattr(trial, "zeros", moved)
     with pytest.raises(
         HarnessError, match="changes nothing changes an answer of case Ada"
     ) as caught:
-        trial.check_nothing(CleanPass(model), CASES[0])
+        trial.check_nothing(model, CASES[0])
     assert caught.value.code == 70
 
 

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from ..edits import Adaptor, Edit, Rows
-from ..errors import Expired, HarnessError, PluginError
+from ..errors import HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
 
 if TYPE_CHECKING:
     from .batch import Batch
 
-NOT_ITS_OWN = (HarnessError, Expired, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
+NOT_ITS_OWN = (HarnessError, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
 """Errors that an adaptor's code may raise without being at fault."""
 Spans: TypeAlias = Sequence[tuple[Edit, slice]]
 """Edits with the rows that each of them has."""

@@ -31,7 +31,7 @@ from .generate import generate_all, pads
 from .hooks import Places, at_least_fp32, blaming, device_of, editing, gathering
 from .packing import Pass, Tree, packs, run_trees, trees_of
 from .reuse import CleanTexts, Start
-from .tokens import PLAIN, Tokens, chat_frame
+from .tokens import PLAIN, Frame, Tokens
 
 BATCH_TOKENS = 4096
 HOLD_IT = "use a device or a device map that holds the model, such as --device cpu"
@@ -41,8 +41,8 @@ class Model:
     """A model of transformers and its tokenizer.
 
     ``batch_rows`` limits the rows of a forward pass, and ``batch_tokens`` its padded tokens, halved
-    where memory does not suffice, ``halved`` times so far. ``chat_template`` puts prompts into the
-    tokenizer's template as a user's message. ``let_in`` says what was allowed to load the model.
+    where memory does not suffice, ``halved`` times so far. ``frame`` is what stands
+    around prompts, such as a chat template. ``let_in`` says what was allowed to load the model.
     Raises `DataError` if the module is no causal language model or answers with NaN.
     """
 
@@ -55,14 +55,13 @@ class Model:
         batch_rows: int | None = None,
         batch_tokens: int = BATCH_TOKENS,
         padding: Literal["right", "left"] = "right",
-        chat_template: bool = False,
+        frame: Frame = PLAIN,
         let_in: Mapping[str, str] | None = None,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
         self.source = source or ModelSource("")
         self.let_in = dict(let_in or {})
         self.architecture = Architecture(module)
-        frame = chat_frame(tokenizer) if chat_template else PLAIN
         limit = getattr(self.architecture.config, "max_position_embeddings", None)
         self.tokens = Tokens(tokenizer, limit, frame)
         self.batch_rows, self.batch_tokens, self.padding = batch_rows, batch_tokens, padding

@@ -12,9 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ..data import Request
-from ..errors import DataError, Expired, UsageError
-from ..registry.guard import said
-from ..shell.signals import within
+from ..errors import DataError
 
 
 @dataclass(frozen=True)
@@ -61,39 +59,6 @@ class Frame:
 
 
 PLAIN = Frame()
-MARK = "aPromptToEdit"
-"""A message for trying a template, which may change its case or write it twice."""
-DATE = "1 Jan 2025"
-"""The day that templates are told: a score must not depend on it."""
-RENDERING = 5.0
-"""Seconds that a chat template may take."""
-
-
-def chat_frame(tokenizer: Any) -> Frame:
-    """Return what the tokenizer's chat template puts around a user's message."""
-    plain = "leave out --chat-template: plain prompts"
-    if not getattr(tokenizer, "chat_template", None):
-        raise UsageError("the model's tokenizer has no chat template", plain)
-    asked = [{"role": "user", "content": MARK}]
-    try:
-        with within(RENDERING):
-            text = tokenizer.apply_chat_template(
-                asked, tokenize=False, add_generation_prompt=True, date_string=DATE
-            )
-    except (Exception, Expired) as error:  # a template is a program
-        raise DataError(
-            f"the model's chat template cannot be rendered: {said(error)}"[:200],
-            f"mend it in a copy of the model, or {plain}",
-        ) from None
-    before, _, after = text.partition(MARK)
-    if (times := text.count(MARK)) != 1:
-        raise UsageError(
-            f"the chat template does not repeat the user's message once, unchanged, but {times} times",
-            plain,
-        )
-    return Frame(before, after, "" if after[-1:].isspace() else " ")
-
-
 CLEANING = (
     "clean_up_tokenization_spaces",
     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",

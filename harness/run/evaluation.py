@@ -30,7 +30,7 @@ from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_metrics, provenance, settings
-from . import controls, plan, trial
+from . import assembly, controls, plan
 from .assembly import Benchmark, contributing, environment, judge_of, make_editor
 from .controls import SAMPLE, make_controls
 from .failures import RETRIED
@@ -212,7 +212,7 @@ class Evaluation:
     @cached_property
     def preview(self) -> Preview | None:
         """What a precision below float32 costs; None in float32."""
-        return trial.preview(self.model, self.cases)
+        return assembly.preview(self.model, self.cases)
 
     def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
         """Return the visits whose failure may pass on another try, with all that share their edits."""

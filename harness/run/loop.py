@@ -5,7 +5,6 @@ The editors share the model, so what one leaves in it would spoil the rows of al
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
@@ -13,15 +12,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import UNSET
-
 from ..data import Answer, Case, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..folder.encoding import decode_answer
 from ..folder.folder import RunFolder
 from ..folder.record import OK, Record
-from ..interfaces import Executor
-from . import trial
 from .clean import CleanPass
 from .controls import ID as CONTROL
 from .controls import is_control
@@ -63,36 +58,9 @@ class RowSink(Protocol):
         """Log an event."""
 
 
-def turns(rows: Mapping[Evaluation, RunRows]) -> Generator[Turn, None, None]:
-    """Yield the missing records as they are written, the editors in turn.
-
-    Raises what `Loop.run` and `trial.Overlap.end` raise.
-    """
-    loop = Loop()
-    overlaps = {
-        evaluation: trial.Overlap(evaluation, its, changed)
-        for evaluation, its in rows.items()
-        if not set(evaluation.visits) <= its.done
-        and (changed := its.changed(evaluation.environment))
-    }
-    deque(loop.run(overlaps), maxlen=0)
-    for evaluation, its in rows.items():
-        asked = overlaps[evaluation].end() if evaluation in overlaps else UNSET
-        its.begin(evaluation, evaluation.environment, asked)
-    yield from loop.run(rows)
-
-
 Turns = Callable[[Mapping["Evaluation", RunRows]], Generator[Turn, None, None]]
 """Makes the missing records, and yields them as they are written."""
 NO_POLICY = FailurePolicy()
-
-
-class Local(Executor):
-    """Runs the cases in this process."""
-
-    def turns(self, loading: Mapping[str, Any]) -> Turns:
-        """Return the route of one process."""
-        return turns
 
 
 class Loop:
@@ -106,7 +74,7 @@ class Loop:
     ) -> Generator[Turn, None, None]:
         """Yield the missing records as they are stored; ``alone`` runs each step by itself.
 
-        Raises what `Work.records` and `trial.check` raise.
+        Raises what `Work.records` and the hook ``edit_harness_try_model`` raise.
         """
         yield from record_unusable(sinks)
         lacking = {e: its for e, its in sinks.items() if not set(e.visits) <= its.done}
@@ -129,11 +97,12 @@ class Loop:
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""
-        clean = self._clean or CleanPass(next(iter(lacking)).model)
+        first = next(iter(lacking))
+        clean = self._clean or CleanPass(first.model)
         clean.turn_to(-1)
         case = next((case for e in lacking for case in e.cases if not case.problem), None)
         if self._clean is None and case:
-            trial.check(clean, case)
+            list(first.plugins.call("edit_harness_try_model", model=clean.model, case=case))
             self._clean = clean
         return clean
 
@@ -174,12 +143,13 @@ def run_all(
     folders: Mapping[Evaluation, RunFolder],
     advance: Callable[[Evaluation, Record], object] = lambda evaluation, record: None,
     policy: FailurePolicy = NO_POLICY,
-    turns: Turns = turns,
+    *,
+    turns: Turns,
 ) -> list[Results]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
     All evaluations have the same cases and the same model, and share its clean passes. ``turns`` makes the
-    records, here or elsewhere: see `edit_harness_plugins.commands.distributed`. Raises
+    records, here or elsewhere: see `edit_harness.Executor`. Raises
     `CaseError` at the first failure if the policy is to stop there, and what ``turns`` raises.
     """
     with ExitStack() as stack:

@@ -25,6 +25,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from ..model.model import BATCH_TOKENS, Model
+from ..model.tokens import PLAIN, Frame
 
 Kind = Literal["gpt2", "llama2", "llama3", "qwen2"]
 
@@ -91,7 +92,7 @@ def tiny_model(
     batch_rows: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
     padding: Literal["right", "left"] = "right",
-    chat_template: bool = False,
+    frame: Frame = PLAIN,
     **options: Any,
 ) -> Model:
     """Return a model of a family; every call makes a new one with the same weights.
@@ -100,7 +101,7 @@ def tiny_model(
     """
     tokenizer = tokenizer or tiny_tokenizer(_KINDS.get(family, "gpt2"))
     module = tiny_module(family, dtype, vocab_size=len(tokenizer), **options)
-    how: dict[str, Any] = {"padding": padding, "chat_template": chat_template}
+    how: dict[str, Any] = {"padding": padding, "frame": frame}
     return Model(module, tokenizer, batch_rows=batch_rows, batch_tokens=batch_tokens, **how)
 
 

@@ -83,7 +83,7 @@ def edit_harness_check_answers(
 @hookimpl
 def edit_harness_register_executors(register: Register) -> None:
     """Name who can run the cases."""
-    register("local", "edit_harness.run.loop:Local", "This process")
+    register("local", f"{__name__}.run.local:Local", "This process")
     register("ray", f"{__name__}.distributed.on_ray:Ray", "Workers of a Ray cluster")
 
 

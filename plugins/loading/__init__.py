@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edit_harness import ModelSource, hookimpl
+from edit_harness import Case, ModelSource, hookimpl
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -17,3 +17,12 @@ def edit_harness_load_model(source: ModelSource, options: Mapping[str, Any]) -> 
     from .load import load
 
     return load(source, **options)
+
+
+@hookimpl
+def edit_harness_try_model(model: Model, case: Case) -> None:
+    """Ask it in batches and alone, and under edits that change nothing."""
+    from . import trial
+
+    trial.check_batches(model)
+    trial.check_nothing(model, case)

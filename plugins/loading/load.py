@@ -24,10 +24,12 @@ from transformers.utils import logging as transformers_logging
 from edit_harness.errors import DataError, ResourceError, UsageError
 from edit_harness.interfaces import ModelSource
 from edit_harness.model.model import Model
+from edit_harness.model.tokens import PLAIN
 from edit_harness.registry.guard import PASSING
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.registry.settings import source_of
 
+from .chat import chat_frame
 from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
 from .placement import SIZES, placed, spread
 
@@ -107,7 +109,8 @@ def load(
         small = sum(p.numel() for p in module.parameters()) < SMALL
         if target.type == "cpu" and small and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
-        how = {"batch_rows": batch_rows, "chat_template": chat_template, "let_in": let_in}
+        frame = chat_frame(tokenizer) if chat_template else PLAIN
+        how = {"batch_rows": batch_rows, "frame": frame, "let_in": let_in}
         model = Model(module, tokenizer, source=source, **how)  # type: ignore[arg-type]
     except torch.OutOfMemoryError:
         remedy = f"leave more room: {SIZES}" if placement else SMALLER

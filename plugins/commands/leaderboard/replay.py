@@ -32,9 +32,10 @@ from edit_harness.model.model import Model
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component
 from edit_harness.registry.settings import Named
-from edit_harness.run import assembly, controls, measure, trial
+from edit_harness.run import assembly, controls, measure
 from edit_harness.run.plan import Step
 
+from ...loading import trial
 from . import baseline
 from .bundle import REPLAY, SUMS, CannotCheck, Draw, Finding, Rejected, Unchecked, findings, shown
 from .evidence import Evidence

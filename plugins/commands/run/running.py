@@ -169,7 +169,7 @@ def run_model(
                     console.progress(list(folders), quiet=todo.options.quiet) as advance,
                 ):
                     turns = todo.executor.turns(todo.loading)
-                    finished = loop.run_all(folders, advance, todo.policy, turns)
+                    finished = loop.run_all(folders, advance, todo.policy, turns=turns)
                 show(folders, finished, todo.options, codes)
                 yield from finished
 
