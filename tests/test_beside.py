@@ -24,6 +24,7 @@ from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.report.facts import remarks
+from edit_harness_plugins.commands.run import local
 from edit_harness_plugins.commands.run.local import turns
 
 SINGLE = Regime()
@@ -289,7 +290,7 @@ def interrupted(assembled, monkeypatch, tmp_path):
 
     def interrupted(regime=SINGLE, rows=4):
         made, _, _ = assembled(regime=regime)
-        folder, now, done = made.open(tmp_path / "interrupted"), made.environment, []
+        folder, now, done = made.open(tmp_path / "interrupted"), local.environment(made.model), []
 
         def advance(evaluation, record):
             done.append(record)
@@ -297,7 +298,7 @@ def interrupted(assembled, monkeypatch, tmp_path):
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(evaluation.Evaluation, "environment", {**now, "torch": "1.0"})
+            patch.setattr(local, "environment", lambda model: {**now, "torch": "1.0"})
             with pytest.raises(KeyboardInterrupt):
                 loop.run_all({made: folder}, advance, turns=turns)
         again, _, editor = assembled(regime=regime)
@@ -318,7 +319,7 @@ def test_other_software_goes_on_and_is_told(assembled, interrupted, regime):
     first, second = mine.manifest.segments
     assert (first.first, first.last, first.environment["torch"]) == (0, rows - 1, "1.0")
     assert (second.first, second.last) == (rows, None)
-    assert second.environment == made.environment
+    assert second.environment == local.environment(made.model)
     assert second.asked.cases >= 2
     assert second.asked.apart == 0
     (told,) = (text for _, text in remarks(mine) if "made with" in text)
@@ -345,12 +346,12 @@ def test_other_software_that_answers_otherwise_ends_it(interrupted, monkeypatch)
 def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monkeypatch):
     """Item 8 of issue I: another number of threads asks nothing again; what reads all makes no row."""
     made, folder, editor, rows = interrupted()
-    made_with = {**made.environment, "torch": "1.0", "threads": "7"}
-    monkeypatch.setattr(evaluation.Evaluation, "environment", made_with)
+    made_with = {**local.environment(made.model), "torch": "1.0", "threads": "7"}
+    monkeypatch.setattr(local, "environment", lambda model: made_with)
     run(made, folder)
     assert editor.edited == [[name] for name in NAMES[rows:]]
     first, second = folder.manifest().segments
     assert (second.first, bool(second.asked)) == (rows, False)
-    monkeypatch.setattr(evaluation.Evaluation, "environment", {**made_with, "torch": "2.0"})
+    monkeypatch.setattr(local, "environment", lambda model: {**made_with, "torch": "2.0"})
     run(made, made.open(folder.path.parent))
     assert folder.manifest().segments == [first, second]

@@ -15,8 +15,6 @@ from .. import files
 from ..errors import UsageError
 from ..interfaces import Regime
 
-NUMERIC = ("torch", "transformers", "tokenizers", "numpy", "cuda", "processor")
-"""What of an environment numbers may depend on: on another Python, system or number of threads, less."""
 AGAIN = "the command that made the run writes it again"
 Typed = TypeVar("Typed", bound=Struct)
 Visits = Sequence[tuple[str, int]]
@@ -230,28 +228,6 @@ def decoded(data: Any, kind: type[Typed]) -> Typed:
         raise ValueError(error.cause) from None
     except ValidationError as error:
         raise ValueError(str(error).replace(" - at `$.", " - at `")) from None
-
-
-def extended(
-    segments: Sequence[Segment], seq: int, environment: Mapping[str, str]
-) -> list[Segment]:
-    """Return the segments of a run whose rows are made in an environment from one on."""
-    known = [s for s in segments if s.first < seq]
-    if seq and not known:  # the manifest was lost
-        known = [Segment(first=0, last=None, environment={})]
-    if known and known[-1].environment == environment:
-        return [*known[:-1], structs.replace(known[-1], last=None)]
-    ended = [structs.replace(segment, last=seq - 1) for segment in known[-1:]]
-    return [*known[:-1], *ended, Segment(first=seq, last=None, environment=dict(environment))]
-
-
-def software(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Say in what two environments differ that numbers may depend on; what is not known of one is not."""
-    return [
-        f"{name} {other[name]}, not {one[name]}"
-        for name in NUMERIC
-        if name in one and name in other and one[name] != other[name]
-    ]
 
 
 def model_changes(one: Identity, two: Identity) -> list[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
@@ -191,24 +189,6 @@ def judge_of(
     made = make_named(plugins.find("judge", name), args, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
-
-
-def environment(model: Model) -> dict[str, str]:
-    """Return what may differ between machines within one run."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
-        "cuda": torch.version.cuda or "",
-        "processor": processor(model.device),
-        "device": model.placement,
-        "threads": str(torch.get_num_threads()),
-    }
-
-
-def processor(device: torch.device) -> str:
-    """Return a device's name: for a GPU, its model."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def preview(model: Model, cases: Sequence[Case]) -> Preview | None:

@@ -31,7 +31,7 @@ from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_metrics, provenance, settings
 from . import assembly, controls, plan
-from .assembly import Benchmark, contributing, environment, judge_of, make_editor
+from .assembly import Benchmark, contributing, judge_of, make_editor
 from .controls import SAMPLE, make_controls
 from .failures import RETRIED
 from .plan import Step
@@ -236,11 +236,6 @@ class Evaluation:
                 found += behind
                 behind = []
         return found
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The software and hardware that make rows in this process."""
-        return environment(self.model)
 
     def open(self, output: Path, *, new: bool = False) -> RunFolder:
         """Create the run's folder, or find it; `edit_harness.run.rows.settle` writes into it."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
 from ..data import Case, Visit
 from ..errors import counted
 from ..folder.folder import RunFolder
 from ..folder.manifest import (
-    Asked,
     Manifest,
     ModelInfo,
     ShardInfo,
     TaskInfo,
     Tuning,
-    extended,
-    software,
 )
 from ..folder.record import Record
 from ..folder.table import cases_digest
@@ -49,7 +45,7 @@ class RunRows:
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._first = self.write.seq
+        self.first = self.write.seq
 
     @property
     def done(self) -> set[Visit]:
@@ -67,29 +63,10 @@ class RunRows:
 
     def withdraw(self, why: str) -> bool:
         """Withdraw all rows that this process wrote, and tell whether there are any."""
-        written = self.write.seq > self._first
-        self.write.withdraw(self._first, why)
+        written = self.write.seq > self.first
+        self.write.withdraw(self.first, why)
         self.known = {record.visit: record for record in self.folder.records()}
         return written
-
-    def changed(self, environment: Mapping[str, str]) -> list[str]:
-        """Return how software differs from that of the last rows, as far as numbers may depend on it."""
-        before = [s for s in self.folder.planned().segments if s.first < self._first]
-        return software(before[-1].environment, environment) if before else []
-
-    def begin(
-        self,
-        evaluation: Evaluation,
-        environment: Mapping[str, str],
-        asked: Asked | UnsetType = UNSET,
-    ) -> None:
-        """Note the environment of the next rows, if any is missing, and what was ``asked`` again in it."""
-        if set(evaluation.visits) <= self.done:
-            return
-        manifest = self.folder.planned()
-        *known, now = extended(manifest.segments, self._first, environment)
-        now = structs.replace(now, asked=asked) if asked else now
-        self.folder.write_manifest(structs.replace(manifest, segments=[*known, now]))
 
     def tell(self, line: str) -> None:
         """Note a line for readers of the run, once."""

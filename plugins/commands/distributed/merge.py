@@ -18,12 +18,13 @@ from msgspec import UNSET, structs
 from edit_harness.data import Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
 from edit_harness.folder.folder import RunFolder, check_writable, folder_name
-from edit_harness.folder.manifest import Manifest, ShardInfo, extended
+from edit_harness.folder.manifest import Manifest, ShardInfo
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
 from edit_harness_plugins.reading import own_metrics
+from edit_harness_plugins.segments import extended
 
 from ..report.facts import sound
 from ..results.compare import environment_of, identities, short

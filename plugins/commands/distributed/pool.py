@@ -19,7 +19,7 @@ import torch
 
 from edit_harness.data import Visit
 from edit_harness.errors import DataError, PluginError, ResourceError, counted
-from edit_harness.folder.manifest import Identity, software
+from edit_harness.folder.manifest import Identity
 from edit_harness.folder.record import Record
 from edit_harness.interfaces import Executor
 from edit_harness.run import plan
@@ -27,6 +27,7 @@ from edit_harness.run.estimates import values
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import Turn, Turns, record_unusable
 from edit_harness.run.rows import RunRows
+from edit_harness_plugins.segments import begin, software
 
 from ..results.compare import identities, short
 from .worker import INSTALL, Batch, Came, Died, Failed, Finished, Order, Ready
@@ -135,7 +136,8 @@ class Pool:
         # On what the numbers are made, which is not what the driver is on.
         environment = {**self.first["environment"], "workers": str(self.workers.size)}
         for each, its in self.rows.items():
-            its.begin(each, environment)
+            if not set(each.visits) <= its.done:
+                begin(its, environment)
         self.queue.extend(jobs({e: its.done for e, its in self.rows.items()}, self.first["chunk"]))
         while self.queue or self.busy:
             while self.queue and self.idle:

@@ -27,6 +27,8 @@ from edit_harness.run.failures import DeviceLostError
 from edit_harness.run.loop import Loop
 from edit_harness.run.spec import RunSpec, Selection
 
+from ..run.local import environment, processor
+
 INSTALL = "install the same on every worker"
 
 
@@ -124,9 +126,9 @@ class Worker:
         card = {
             "host": host,
             "pid": os.getpid(),
-            "device": assembly.processor(model.device),
+            "device": processor(model.device),
             "chunk": plan.chunk_size(model),
-            "environment": self.evaluations[0].environment,
+            "environment": environment(model),
             "identities": [each.identity for each in self.evaluations],
         }
         return Ready(self.number, card)

@@ -34,8 +34,8 @@ from edit_harness.registry.registry import Component
 from edit_harness.registry.settings import Named
 from edit_harness.run import assembly, controls, measure
 from edit_harness.run.plan import Step
+from edit_harness_plugins.loading import trial
 
-from ...loading import trial
 from . import baseline
 from .bundle import REPLAY, SUMS, CannotCheck, Draw, Finding, Rejected, Unchecked, findings, shown
 from .evidence import Evidence

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from edit_harness.data import Text
 from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.manifest import software
 from edit_harness.folder.record import INVALID, OK
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
@@ -18,6 +17,7 @@ from edit_harness_plugins.composition import among
 from edit_harness_plugins.controls.collapse import COLLAPSE, collapsed, perplexity
 from edit_harness_plugins.controls.effects import ENOUGH as MODELS
 from edit_harness_plugins.controls.effects import side_effects
+from edit_harness_plugins.segments import software
 
 T = TypeVar("T")
 SHORT, DIGEST = 8, 16

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
+import torch
 from msgspec import UNSET, UnsetType
 
 from edit_harness import Answer, Executor, RunFolderError, Text
@@ -16,12 +19,13 @@ from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.manifest import Asked
 from edit_harness.folder.record import OK, Record
+from edit_harness.model.model import Model
 from edit_harness.run.controls import is_control
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import Loop, Turn, Turns
 from edit_harness.run.rows import RunRows
-
-from ...loading.trial import distance
+from edit_harness_plugins.loading.trial import distance
+from edit_harness_plugins.segments import begin, changed
 
 ASKED_AGAIN, SAME = 5, 1e-4
 """Finished cases that are asked again with other software, and nats by which they may differ."""
@@ -41,17 +45,35 @@ def turns(rows: Mapping[Evaluation, RunRows]) -> Generator[Turn]:
     Raises what `Loop.run` and `Overlap.end` raise.
     """
     loop = Loop()
+    lacking = {each: its for each, its in rows.items() if not set(each.visits) <= its.done}
+    now = environment(next(iter(rows)).model)
     overlaps = {
-        evaluation: Overlap(evaluation, its, changed)
-        for evaluation, its in rows.items()
-        if not set(evaluation.visits) <= its.done
-        and (changed := its.changed(evaluation.environment))
+        evaluation: Overlap(evaluation, its, how)
+        for evaluation, its in lacking.items()
+        if (how := changed(its, now))
     }
     deque(loop.run(overlaps), maxlen=0)
-    for evaluation, its in rows.items():
-        asked = overlaps[evaluation].end() if evaluation in overlaps else UNSET
-        its.begin(evaluation, evaluation.environment, asked)
+    for evaluation, its in lacking.items():
+        begin(its, now, overlaps[evaluation].end() if evaluation in overlaps else UNSET)
     yield from loop.run(rows)
+
+
+def environment(model: Model) -> dict[str, str]:
+    """Return what may differ between machines within one run."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+        "cuda": torch.version.cuda or "",
+        "processor": processor(model.device),
+        "device": model.placement,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+def processor(device: torch.device) -> str:
+    """Return a device's name: for a GPU, its model."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 @dataclass(eq=False)
