@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import Field, fields
 from functools import reduce, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -16,6 +19,7 @@ from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.shell.options import ARGS, HELP, listed
 
+T = TypeVar("T")
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
 BY_HAND = ("trust-remote-code", "allow-pickle-weights")
@@ -66,6 +70,28 @@ def flags(*options: Callable[..., Any]) -> Callable[..., Any]:
     return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
+def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
+    own = [each for kind in kinds for each in fields(kind) if each.metadata]
+    options = [
+        click.option(*each.metadata["names"], called(each), **each.metadata["option"])
+        for each in own
+        if not only or each.name in only
+    ]
+    return flags(*options)
+
+
+def taken(kind: type[T], given: Mapping[str, Any]) -> T:
+    """Return a dataclass with what a command was given of its fields."""
+    own = fields(kind)  # type: ignore[arg-type]
+    return kind(**{each.name: given[called(each)] for each in own if called(each) in given})
+
+
+def called(each: Field[Any]) -> str:
+    """Return what a command, and the environment, call the option of a field."""
+    return each.metadata.get("dest") or each.name
+
+
 def many(*names: str, **extra: Any) -> Callable[..., Any]:
     """Return an option that is a list, by comma or by repeating it."""
     return click.option(*names, multiple=True, callback=listed, **extra)
@@ -94,6 +120,23 @@ selection_flags = flags(
 )  # fmt: skip
 
 
+@contextmanager
+def chosen(
+    *, plugin: Sequence[str] = (), only: Sequence[str] = (), block: Sequence[str] = ()
+) -> Iterator[None]:
+    """Put flags into the environment for a while; what is not given stays as the environment says."""
+    files = os.pathsep.join(map(os.path.abspath, plugin))
+    flags = {packages.FILES: files, packages.ONLY: ",".join(only), packages.BLOCK: ",".join(block)}
+    before = {name: os.environ.get(name) for name in flags}
+    os.environ.update({name: value for name, value in flags.items() if value})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
 def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callable[..., Any]:
     """Give a command the flags that say which plugins there are; none is loaded unless it says ``load``."""
 
@@ -106,7 +149,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         block_plugins: Sequence[str],
         **given: Any,
     ) -> Any:
-        with packages.chosen(plugin=plugin, only=only_plugins, block=block_plugins):
+        with chosen(plugin=plugin, only=only_plugins, block=block_plugins):
             loaded = (Plugins.installed(),) if load else ()
             return command(*loaded, *args, **given)
 

@@ -6,6 +6,7 @@ import pytest
 
 from edit_harness.cli import main
 from edit_harness.registry import packages
+from edit_harness_plugins.command_line import chosen
 
 EDITOR = """
 from edit_harness import Editor, hookimpl
@@ -49,7 +50,7 @@ def test_a_flag_names_a_plugin_that_is_not_installed(mine, tell):
 
 
 def test_flags_hold_for_child_processes_wherever_they_run(mine):
-    with packages.chosen(plugin=["mine.py"], block=["a", "b"]):
+    with chosen(plugin=["mine.py"], block=["a", "b"]):
         assert os.environ[packages.FILES] == str(mine)
         assert os.environ[packages.BLOCK] == "a,b"
         assert packages.ONLY not in os.environ
@@ -60,7 +61,7 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
     before = dict(os.environ)
     with (
         pytest.raises(KeyboardInterrupt),
-        packages.chosen(plugin=["mine.py"], only=["x"], block=["y"]),
+        chosen(plugin=["mine.py"], only=["x"], block=["y"]),
     ):
         raise KeyboardInterrupt
     assert dict(os.environ) == before

@@ -204,12 +204,3 @@ def restored(told: Callable[[list[str]], None]) -> Iterator[None]:
     finally:
         if found := put_back(before):
             told(found)
-
-
-@contextmanager
-def left_alone(state: Callable[[], Mapping[str, Any]] = read, how: str = "") -> Iterator[None]:
-    """Fail if the block changed something about the process, or whatever ``state`` returns."""
-    before = state()
-    yield
-    changed = changes(before, state())
-    assert not changed, f"changed and not put back: {'; '.join(changed)}{how}"

@@ -17,8 +17,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import Distribution, EntryPoint, distribution, distributions
@@ -115,23 +115,6 @@ def left_out(package: Package) -> str:
     if name in lists.get(BLOCK, ()):
         return f"{BLOCK} names it"
     return f"{ONLY} does not name it" if name not in lists.get(ONLY, [name]) else ""
-
-
-@contextmanager
-def chosen(
-    *, plugin: Sequence[str] = (), only: Sequence[str] = (), block: Sequence[str] = ()
-) -> Iterator[None]:
-    """Put flags into the environment for a while; what is not given stays as the environment says."""
-    files = os.pathsep.join(map(os.path.abspath, plugin))
-    flags = {FILES: files, ONLY: ",".join(only), BLOCK: ",".join(block)}
-    before = {name: os.environ.get(name) for name in flags}
-    os.environ.update({name: value for name, value in flags.items() if value})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            os.environ.update({} if value is None else {name: value})
 
 
 def _of_distribution(distribution: Distribution, entries: Sequence[EntryPoint]) -> Package:

@@ -17,8 +17,10 @@ from ..folder.manifest import (
     EditorId,
     Identity,
     JudgeId,
+    Manifest,
     ModelId,
     Preview,
+    ShardInfo,
     TaskId,
     as_json,
     decoded,
@@ -45,19 +47,14 @@ class Share(Protocol):
     """A part of a plan: see `edit_harness_plugins.commands.run.shards`."""
 
     @property
-    def number(self) -> int:
-        """Its number, from 1 on."""
-
-    @property
-    def of(self) -> int:
-        """How many parts there are."""
-
-    @property
     def slug(self) -> str:
         """Its part of a run folder's name."""
 
     def spans(self, evaluation: Evaluation) -> Sequence[Span]:
         """Return the places of its visits in the plan. Raises `UsageError` for a plan without such a part."""
+
+    def info(self, evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
+        """Return what the manifest says of it, given the manifest before."""
 
 
 @dataclass(eq=False)

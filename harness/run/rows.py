@@ -14,12 +14,10 @@ from ..folder.folder import RunFolder
 from ..folder.manifest import (
     Manifest,
     ModelInfo,
-    ShardInfo,
     TaskInfo,
     Tuning,
 )
 from ..folder.record import Record
-from ..folder.table import cases_digest
 from ..registry.settings import settings
 from . import plan
 
@@ -121,7 +119,7 @@ def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -
             ),
             distributions=[package.identity for package in evaluation.packages],
             segments=before.segments if before else (),
-            shard=_part(evaluation, before) if evaluation.share else UNSET,
+            shard=evaluation.share.info(evaluation, before) if evaluation.share else UNSET,
         )
     )
 
@@ -161,24 +159,3 @@ def _tuning(evaluation: Evaluation, before: Manifest | None) -> tuple[str, Tunin
         return evaluation.preset, new
     marks = {mark for each in (old, new) if each for mark in each.marks}
     return before.preset, structs.replace(old, marks=sorted(marks))
-
-
-def _part(evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
-    """Return a shard's place in the plan, or in the larger plan that it was made for.
-
-    See `edit_harness_plugins.commands.distributed.merge`.
-    """
-    known = before.shard if before else None
-    if known and {*known.cases} > {case.id for case in evaluation.cases}:
-        return known
-    share = evaluation.selection.share
-    assert share
-    return ShardInfo(
-        number=share.number,
-        of=share.of,
-        cases=[case.id for case in evaluation.cases],
-        cases_digest=cases_digest(evaluation.cases),
-        planned=len(evaluation.planned),
-        spans=evaluation.spans,
-        visits=evaluation.visits,
-    )

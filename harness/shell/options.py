@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, field, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from difflib import get_close_matches
-from functools import reduce
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-T = TypeVar("T")
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 VARIABLES = (
     "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
@@ -66,7 +64,7 @@ def flag(
     dest: str = "",
     **option: Any,
 ) -> Any:
-    """Return a field of a dataclass that is an option of commands too, by `takes`.
+    """Return a field of a dataclass that is an option of commands too, by `edit_harness_plugins.command_line.takes`.
 
     ``each`` is a field that several values make several of, ``many`` a list, ``args`` settings of a
     plugin; ``given`` is the option's default and ``dest`` its name where they are not the field's, and
@@ -84,25 +82,3 @@ def flag(
     if args:
         return field(default_factory=dict, kw_only=True, metadata=said)
     return field(default=() if many else default, metadata=said)
-
-
-def takes(*kinds: type, only: Sequence[str] = ()) -> Callable[..., Any]:
-    """Return a decorator that gives a command an option for each flag of dataclasses, or for ``only`` some."""
-    own = [each for kind in kinds for each in fields(kind) if each.metadata]
-    options = [
-        click.option(*each.metadata["names"], called(each), **each.metadata["option"])
-        for each in own
-        if not only or each.name in only
-    ]
-    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
-
-
-def taken(kind: type[T], given: Mapping[str, Any]) -> T:
-    """Return a dataclass with what a command was given of its fields."""
-    own = fields(kind)  # type: ignore[arg-type]
-    return kind(**{each.name: given[called(each)] for each in own if called(each) in given})
-
-
-def called(each: Field[Any]) -> str:
-    """Return what a command, and the environment, call the option of a field."""
-    return each.metadata.get("dest") or each.name

@@ -18,6 +18,7 @@ from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
 from ..run import integrity
+from . import suite
 from .suite import Suite
 from .tiny import tiny_model
 
@@ -160,7 +161,7 @@ def bits(tensor: torch.Tensor) -> bytes:
 def left_alone(model: Model) -> AbstractContextManager[None]:
     """Fail if something about the model or the process is not as it was."""
     how = ". An edit is returned as data: put back in a `finally` what is changed for a while"
-    return guard.left_alone(lambda: {**integrity.read(model), **guard.read()}, how)
+    return suite.left_alone(lambda: {**integrity.read(model), **guard.read()}, how)
 
 
 def assert_written(model: Model, edit: Edit, fact: Request) -> None:

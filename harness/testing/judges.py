@@ -17,10 +17,9 @@ import pytest
 from ..data import Key, Reply, Verdict
 from ..errors import HarnessError
 from ..interfaces import Judge
-from ..registry import guard
 from ..registry.settings import build, defaults
 from ..run.judging import sound
-from .suite import Suite
+from .suite import Suite, left_alone
 
 
 class JudgeTests(Suite):
@@ -65,7 +64,7 @@ class JudgeTests(Suite):
 
     def test_leaves_the_process_as_it_was(self) -> None:
         """Judging changes no random state, no environment, no handler of signals."""
-        with guard.left_alone():
+        with left_alone():
             self.judge.judge(self.replies)
 
     def test_failures_are_never_scored(self, monkeypatch: pytest.MonkeyPatch) -> None:

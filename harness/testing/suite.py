@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -31,3 +33,14 @@ def python(
     return subprocess.run(
         [sys.executable, *args], input=given, capture_output=True, check=False, env=env
     )
+
+
+@contextmanager
+def left_alone(
+    state: Callable[[], Mapping[str, Any]] = guard.read, how: str = ""
+) -> Iterator[None]:
+    """Fail if the block changed something about the process, or whatever ``state`` returns."""
+    before = state()
+    yield
+    changed = guard.changes(before, state())
+    assert not changed, f"changed and not put back: {'; '.join(changed)}{how}"

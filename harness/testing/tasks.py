@@ -17,11 +17,10 @@ from ..data import Case, Choose, Probe
 from ..files import dumps, finite
 from ..folder.encoding import decode_case, encode_case
 from ..interfaces import Task
-from ..registry import guard
 from ..registry.registry import Plugins
 from ..registry.settings import build, defaults, make_metrics, settings
 from .metrics import invented
-from .suite import Suite, python
+from .suite import Suite, left_alone, python
 
 OTHERS = ("neighborhood", "attribute")
 """The roles of probes of other subjects, with nothing in front of them."""
@@ -106,7 +105,7 @@ class TaskTests(Suite):
 
     def test_reading_leaves_the_process_as_it_was(self) -> None:
         """Reading cases changes no random state, no directory, no environment."""
-        with guard.left_alone():
+        with left_alone():
             list(islice(self.task.cases(), self.sample))
 
     def test_cases_are_json(self, cases: list[Case]) -> None:

@@ -16,9 +16,9 @@ from edit_harness import DataError, UsageError
 from edit_harness.cli import main
 from edit_harness.data import Examined
 from edit_harness.edits import UNEDITED
-from edit_harness.registry.guard import left_alone
 from edit_harness.run.clean import examine
 from edit_harness.testing import tiny_model
+from edit_harness.testing.suite import left_alone
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.lm_eval_task import LMEval
 

@@ -15,8 +15,7 @@ from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
-from edit_harness.shell.options import taken, takes
-from edit_harness_plugins.command_line import SETTINGS, debug, settings, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, debug, settings, taken, takes, with_plugins
 from edit_harness_plugins.terminal import Terminal
 
 from ..run.flags import LoadingFlags

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from edit_harness.errors import HarnessError
-from edit_harness.registry import guard
 from edit_harness.registry.settings import build, settings
-from edit_harness.testing.suite import Suite
+from edit_harness.testing.suite import Suite, left_alone
 
 from . import Builder, Material
 
@@ -55,7 +54,7 @@ class BuilderTests(Suite):
 
     def test_leaves_the_process_as_it_was(self, tmp_path: Path) -> None:
         """Building changes no random state, no directory, no environment."""
-        with guard.left_alone():
+        with left_alone():
             self.built(self.material, tmp_path / "out")
 
     def test_asks_a_model_if_there_is_one(self, tmp_path: Path) -> None:

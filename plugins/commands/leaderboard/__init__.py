@@ -13,8 +13,15 @@ import click
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import HELP, takes
-from edit_harness_plugins.command_line import as_json, debug, many, with_plugins, with_selection
+from edit_harness.shell.options import HELP
+from edit_harness_plugins.command_line import (
+    as_json,
+    debug,
+    many,
+    takes,
+    with_plugins,
+    with_selection,
+)
 
 from ..run.flags import LoadingFlags
 

@@ -24,10 +24,11 @@ from edit_harness.errors import DataError, UsageError, one_line
 from edit_harness.files import digest, dumps, finite
 from edit_harness.folder.manifest import Identity, TaskInfo, as_json
 from edit_harness.hookspecs import DISTRIBUTION
-from edit_harness.registry import packages, settings
+from edit_harness.registry import settings
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
+from edit_harness_plugins.command_line import chosen
 
 from ..report import written
 from ..report.facts import statuses
@@ -76,7 +77,7 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
     rejected: list[tuple[str, str]] = []
     entries: list[Entry] = []
     with ExitStack() as stack:
-        stack.enter_context(packages.chosen(only=[DISTRIBUTION]))
+        stack.enter_context(chosen(only=[DISTRIBUTION]))
         plugins = Plugins.installed()
         for bundle in bundles:
             # The site reads a run's folder as it is written, so all of them stay until then.

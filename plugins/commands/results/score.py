@@ -23,8 +23,7 @@ from edit_harness.run.estimates import values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import takes
-from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, takes, with_plugins
 from edit_harness_plugins.reading import answers, own_metrics, revalued
 
 from ..run import console

@@ -26,7 +26,7 @@ from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
-from edit_harness.shell.options import called, taken
+from edit_harness_plugins.command_line import called, taken
 from edit_harness_plugins.loading.load import checked_source
 
 from . import console, preset_file

@@ -12,6 +12,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from edit_harness.errors import UsageError, counted
+from edit_harness.folder.manifest import Manifest, ShardInfo
+from edit_harness.folder.table import cases_digest
 from edit_harness.run import plan
 from edit_harness.run.plan import Step
 
@@ -62,6 +64,21 @@ class Share:
         sizes = plan.chunk_sizes(evaluation.model)
         parts = units([list(plan.grouped(evaluation.steps, size)) for size in sizes])
         return self.among(parts, sum(bool(case.problem) for case in evaluation.cases))
+
+    def info(self, evaluation: Evaluation, before: Manifest | None) -> ShardInfo:
+        """Return its place in the run's plan, or in the larger plan that its folder was made for."""
+        known = before.shard if before else None
+        if known and {*known.cases} > {case.id for case in evaluation.cases}:
+            return known
+        return ShardInfo(
+            number=self.number,
+            of=self.of,
+            cases=[case.id for case in evaluation.cases],
+            cases_digest=cases_digest(evaluation.cases),
+            planned=len(evaluation.planned),
+            spans=evaluation.spans,
+            visits=evaluation.visits,
+        )
 
     def among(self, units: Sequence[Sequence[Step]], unusable: int) -> list[Span]:
         """Return the places of its visits in units of a plan that begins with so many ``unusable`` cases.

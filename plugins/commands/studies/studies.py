@@ -10,9 +10,9 @@ import click
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import flag, takes
+from edit_harness.shell.options import flag
 from edit_harness_plugins import intervals
-from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, debug, takes, with_plugins
 
 from ..run.flags import EditingFlags, LoadingFlags, Options
 from ..run.measuring import COUNT, JSON, SEED
