@@ -6,9 +6,6 @@ The command line prints cause and remedy and no traceback. Plugins raise these t
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
-
 
 class HarnessError(Exception):
     """The cause in one line, and a remedy: what to do, or the command that would work."""
@@ -91,16 +88,6 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the same in one line, so that a text cannot fake a further line."""
     return printable(text).replace("\n", r"\n")
-
-
-def elsewhere(text: str) -> bool:
-    """Tell whether a text is an address (with ``://``) of another machine; no name is looked up."""
-    try:
-        # Readers do not agree on what to leave out of a text that is not printable.
-        host = (urlsplit(text).hostname or "").rstrip(".") if text.isprintable() else ""
-        return "://" in text and host != "localhost" and not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return "://" in text
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -1,12 +1,14 @@
-"""Files that users give: their text, their JSON, and what is wrong with what is in them."""
+"""What users give: the text and the JSON of files and what is wrong in them, and addresses."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, convert, to_builtins
 
@@ -73,3 +75,13 @@ def refuse(path: Path, problems: Sequence[str], remedy: str) -> None:
     if problems:
         more = f"; {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
         raise DataError(f"{path}: {'; '.join(problems[:SHOWN])}{more}", remedy)
+
+
+def elsewhere(text: str) -> bool:
+    """Tell whether a text is an address (with ``://``) of another machine; no name is looked up."""
+    try:
+        # Readers do not agree on what to leave out of a text that is not printable.
+        host = (urlsplit(text).hostname or "").rstrip(".") if text.isprintable() else ""
+        return "://" in text and host != "localhost" and not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return "://" in text

@@ -1,6 +1,6 @@
 import pytest
 
-from edit_harness.errors import elsewhere
+from edit_harness_plugins.inputs import elsewhere
 
 
 @pytest.mark.parametrize(

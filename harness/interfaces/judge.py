@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..data import Reply, Verdict
-from ..errors import elsewhere
 
 
 class Judge(ABC):
@@ -31,13 +29,12 @@ class Judge(ABC):
         return {}
 
     @property
-    def outward(self) -> Sequence[str]:
-        """The fields that name a server, a file or a model; by default addresses of other machines.
+    def outward(self) -> Sequence[str] | None:
+        """The fields that name a server, a file or a model; None for those with addresses of other machines.
 
         ``score`` takes none of them from a run folder, which may be a stranger's.
         """
-        known: Sequence[Any] = fields(self) if is_dataclass(self) else ()
-        return [f.name for f in known if elsewhere(str(getattr(self, f.name)))]
+        return None
 
     @property
     def stopped(self) -> str:

@@ -24,6 +24,7 @@ from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, takes, with_plugins
+from edit_harness_plugins.inputs import elsewhere
 from edit_harness_plugins.reading import answers, own_metrics, revalued
 
 from ..run import console
@@ -137,7 +138,10 @@ def check_outward(judge: Named, names: Collection[str], run: Results) -> None:
     loaded is taken from it only as far as the judge says that nothing leaves for elsewhere by it.
     """
     given, usual = fields.settings(judge.value), fields.defaults(type(judge.value))
-    for name in judge.value.outward:
+    outward = judge.value.outward
+    if outward is None:
+        outward = [name for name, value in given.items() if elsewhere(str(value))]
+    for name in outward:
         if name in names and given.get(name) != usual.get(name):
             raise UsageError(
                 f"{run.folder.path} has judge {judge.name} with {name}={given.get(name)!r:.200}, and "

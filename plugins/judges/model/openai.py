@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from edit_harness import PluginError, UsageError
-from edit_harness.errors import elsewhere
 from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
+from edit_harness_plugins.inputs import elsewhere
 
 from .dialogue import ModelJudge, Said
 
