@@ -14,8 +14,10 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -24,10 +26,16 @@ from .errors import HarnessError, PluginError, ResourceError, Terminated, one_li
 from .hookspecs import DISTRIBUTION
 from .registry.guard import said
 from .registry.registry import Component, Plugins, suggestion
-from .shell import signals
-from .shell.options import HELP, misspelt
+from .run.options import HELP
 
 INTERNAL = 70
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
+"""The exit code of each signal. A closed terminal is as SIGTERM."""
+VARIABLES = (
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
+    "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
+)  # fmt: skip
+"""What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
 COMPLETE = "_EDIT_HARNESS_COMPLETE"
 """The variable by which a shell asks for completions; click answers, and ends the process."""
 
@@ -121,7 +129,7 @@ class Harness(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
-        signals.install()
+        handle_signals()
         self._called = None
         for line in misspelt(each.load() for each in self._bundled.values()):
             _say(f"note     {line}")
@@ -167,9 +175,9 @@ def _explain(error: BaseException, called: Component | None) -> int:
     if isinstance(error, HarnessError):
         return _failed(error.code, f"error: {error.cause}", error.remedy)
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return _failed(signals.CODES[signal.SIGINT], "interrupted")
+        return _failed(CODES[signal.SIGINT], "interrupted")
     if isinstance(error, Terminated):
-        return _failed(signals.CODES[signal.SIGTERM], "terminated")
+        return _failed(CODES[signal.SIGTERM], "terminated")
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -195,6 +203,43 @@ def _failed(code: int, cause: str, remedy: str = "") -> int:
 
 def _say(*lines: str) -> None:
     click.echo("\n".join(map(one_line, filter(None, lines))), err=True)
+
+
+def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
+    """Say which variables of the environment are called as ours are, and mean nothing.
+
+    ``commands`` are gone through, and so imported, only if there is one that only a flag can explain.
+    """
+    prefix = "EDIT_HARNESS_"
+    given = {name.removeprefix(prefix) for name in os.environ if name.startswith(prefix)}
+    if not (unknown := given - {*VARIABLES}):
+        return
+    params = [p for c in commands if "auto_envvar_prefix" in c.context_settings for p in c.params]
+    flags = {str(p.name).upper() for p in params if getattr(p, "allow_from_autoenv", False)}
+    for own in sorted(unknown - flags):
+        close = get_close_matches(own, sorted({*VARIABLES} | flags), n=1)
+        guess = f"; did you mean {prefix}{close[0]}?" if close else ""
+        yield f"the variable {prefix}{own} means nothing here{guess}"
+
+
+def handle_signals() -> None:
+    """Let Ctrl-C, SIGTERM and a closed terminal raise an error wherever the program is, so that edits are undone.
+
+    A second one ends the process. ``nohup`` stays as it is: it is a user's wish.
+    """
+    asked: set[int] = set()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if asked:
+            if sys.stderr.isatty():  # the bar of progress hides the cursor
+                os.write(sys.stderr.fileno(), b"\x1b[?25h")
+            os._exit(CODES[signal.Signals(number)])
+        asked.add(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    for number in CODES:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 @click.group(cls=Harness, context_settings=HELP)

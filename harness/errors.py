@@ -44,12 +44,10 @@ class LeakError(PluginError):
     ``what`` changed; ``by`` says who it was, if not the editor. No row of the cases at work is written.
     """
 
-    def __init__(
-        self, what: str, *, editor: str = "", where: str = "", remedy: str = "", by: str = ""
-    ) -> None:
+    def __init__(self, what: str, by: str = "", where: str = "") -> None:
         super().__init__(
-            f"{editor or 'the editor'} changed the model itself{where}; not as before: {what}",
-            remedy or "put back what is changed for a while; then start the same command again",
+            f"{by or 'the editor'} changed the model itself{where}; not as before: {what}",
+            "put back what is changed for a while; then start the same command again",
         )
         self.what, self.by = what, by
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pluggy
 
 if TYPE_CHECKING:
-    from .data import Answer, Case
+    from .data import Answer, Case, Query
     from .folder.manifest import Identity
     from .interfaces import ModelSource
     from .model.model import Model
@@ -100,6 +100,14 @@ def edit_harness_try_model(model: Model, case: Case) -> None:
     """Raise an error if the answers of a model that is loaded cannot be trusted.
 
     A run calls it before its first edit, with one of its cases; the model stays as it is.
+    """
+
+
+@hookspec
+def edit_harness_watch(model: Model) -> Query | None:
+    """Return what every batch and sequence is asked besides, such as a text, so that a collapse shows; or None.
+
+    The last plugin that has something is heard alone.
     """
 
 

@@ -17,7 +17,7 @@ import click
 from edit_harness.errors import UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins, suggestion
-from edit_harness.shell.options import ARGS, HELP, listed
+from edit_harness.run.options import ARGS, HELP, listed
 
 T = TypeVar("T")
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}

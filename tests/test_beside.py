@@ -19,7 +19,6 @@ from edit_harness.model.tokens import TooLongError
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, loop, measure, plan
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
@@ -77,9 +76,7 @@ def assembled(tmp_path, monkeypatch):
 
 
 def run(made, folder, **care):
-    return loop.run_all({made: folder}, lambda e, record: None, FailurePolicy(**care), turns=turns)[
-        0
-    ]
+    return loop.run_all({made: folder}, lambda e, record: None, turns=turns, **care)[0]
 
 
 def rows(folder):

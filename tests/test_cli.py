@@ -15,9 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 import edit_harness
 import edit_harness_plugins
+from edit_harness import cli
 from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
-from edit_harness.shell import options
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.editors import EDITORS
 
@@ -208,7 +208,7 @@ def test_every_variable_that_is_read_is_known():
     own = [Path(package.__path__[0]) for package in (edit_harness, edit_harness_plugins)]
     texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}
-    assert read == set(options.VARIABLES)
+    assert read == set(cli.VARIABLES)
 
 
 def test_variables_are_called_as_flags_are():

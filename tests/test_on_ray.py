@@ -179,14 +179,14 @@ def test_a_bug_is_said_as_one(pair):
 
 WAITS = """
 import sys, time
-from edit_harness.shell import signals
+from edit_harness.cli import handle_signals
 from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 
 def sleeping(number):
     time.sleep(60)
 
 actors = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
-signals.install()
+handle_signals()
 try:
     actors.start()
     print("waits", flush=True)

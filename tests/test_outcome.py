@@ -25,6 +25,7 @@ from edit_harness_plugins.commands.report import facts
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
+from edit_harness_plugins.controls.text import TEXT, Text
 from edit_harness_plugins.intervals import KINDS
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
@@ -155,7 +156,7 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
     run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
     assert list(perplexities(run)) == [3, 7]
-    first, *words = controls.TEXT.split()
+    first, *words = TEXT.split()
     text = first
     for word in words:  # half of the model's room, and no more
         if 2 * len(model.tokens.encode(f"{text} {word}").ids) > model.tokens.limit:
@@ -225,9 +226,9 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
 
 def test_a_model_brings_a_text_of_its_own(tmp_path):
     (tmp_path / "text.txt").write_text("Ada lives in\nRome. \n")
-    case = controls.control(eh.ModelSource("", data={"text": str(tmp_path / "text.txt")}))
-    assert case.probes[0].query == eh.Choose("Ada", ("lives in Rome.",))
-    assert case.requests == ()
+    model = tiny_model()
+    model.source = eh.ModelSource("", data={"text": str(tmp_path / "text.txt")})
+    assert Text().query(model) == eh.Choose("Ada", ("lives in Rome.",))
 
 
 def test_no_probability_is_infinite_perplexity():

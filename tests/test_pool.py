@@ -25,7 +25,6 @@ from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import load, make_benchmark
-from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import ModelRef, RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
@@ -76,7 +75,7 @@ class Bench:
         made = self.assembled(editors, regime)
         self.last = folders = {each: each.open(self.output / where) for each in made}
         turns = (OfBench(self, workers) if workers else Local()).turns({"device": "cpu"})
-        loop.run_all(folders, lambda e, r: None, FailurePolicy(**care), turns=turns)
+        loop.run_all(folders, lambda e, r: None, turns=turns, **care)
         return list(folders.values())
 
     def assembled(self, editors, regime=None):

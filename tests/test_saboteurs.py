@@ -15,7 +15,6 @@ from edit_harness.interfaces import ModelSource, Task
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation, loop, plan
 from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run.local import turns
@@ -58,8 +57,8 @@ def assembled(tmp_path):
     return assembled
 
 
-def run(folders, care=None, advance=lambda e, record: None):
-    return loop.run_all(folders, advance, care or FailurePolicy(), turns=turns)
+def run(folders, advance=lambda e, record: None):
+    return loop.run_all(folders, advance, turns=turns)
 
 
 def statuses(folder):

@@ -11,8 +11,8 @@ import pytest
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 STUBBORN = """
 import signal, time
-from edit_harness.shell import signals
-signals.install()
+from edit_harness.cli import handle_signals
+handle_signals()
 try:
     print("ready", flush=True)
     time.sleep(60)
@@ -26,10 +26,10 @@ HELD = """
 import os, signal
 
 from edit_harness.errors import Terminated
-from edit_harness.shell import signals
+from edit_harness.cli import handle_signals
 from edit_harness_plugins.commands.distributed.on_ray import held
 
-signals.install()
+handle_signals()
 try:
     with held():
         os.kill(os.getpid(), signal.SIGTERM)

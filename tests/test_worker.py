@@ -166,6 +166,6 @@ class OwnError(DataError):
 def test_errors_of_plugins_travel_as_ours():
     made = pickle.loads(pickle.dumps(worker.portable(OwnError("a.json", 3))))
     assert (type(made), made.cause, made.remedy) == (DataError, "a.json:3 is broken", "mend it")
-    leak = LeakError("a weight", editor="editor x")
+    leak = LeakError("a weight", "editor x")
     made = pickle.loads(pickle.dumps(worker.portable(leak)))
     assert (type(made), str(made), made.code) == (LeakError, str(leak), 3)

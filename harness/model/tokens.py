@@ -99,13 +99,6 @@ class Tokens:
         kind += "".join(name for name in CLEANING if getattr(tokenizer, name, False))
         return hashlib.sha256(kind.encode()).hexdigest()
 
-    def leaves_room(self, text: str) -> bool:
-        """Tell whether a text leaves half of the model's positions to edits."""
-        try:
-            return self.limit is None or 2 * len(self.encode(text).ids) <= self.limit
-        except TooLongError:
-            return False
-
     def encode(self, prompt: str, target: str = "") -> Encoding:
         """Encode a prompt, with a target behind it or none, in its frame, without an EOS.
 

@@ -1,19 +1,18 @@
 """Controls: what edited models are asked to see whether an edit broke what it is not about.
 
-Every batch and sequence is asked `text`: how well the model predicts a text that no edit is about. Users
-ask for others by name, such as ``lm_eval:TASK``; `edit_harness_plugins.controls.effects` computes their measures.
+Every batch and sequence is asked one, by a hook. Users ask for others by name, such as ``lm_eval:TASK``;
+`edit_harness_plugins.controls.effects` computes their measures.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..data import Case, Choose, Examined, Probe, Query
+from ..data import Case, Examined, Probe, Query
 from ..errors import UsageError
-from ..interfaces import Control, ModelSource
+from ..interfaces import Control
 from ..registry.guard import blamed, named
 from ..registry.registry import Component, Plugins
 from ..registry.settings import Named, build_component, field_types
@@ -26,39 +25,19 @@ PREFIX = "control:"
 ROLE = "control"
 """The role of their probes."""
 ID = f"{PREFIX}text"
-TEXT = """The ferry leaves the island at seven in the morning, when the fog still lies on the water
-and the lamps along the pier are burning. Most of the passengers are children on their way to
-school, and a few farmers who carry baskets of eggs and cheese to the market. The crossing takes
-forty minutes. In summer the deck is full and somebody always plays the accordion; in winter
-everyone sits below, close to the engine, and talks about the weather and the price of wood. When
-the boat reaches the town, the bells of the old church are ringing, and the baker has opened his
-door. Nobody hurries. The last ferry goes back at six, and whoever misses it has to sleep at the
-inn by the harbour, where the landlady keeps two small rooms and a good stove."""
-
-
-def control(source: ModelSource, fits: Callable[[str], bool] = lambda text: True) -> Case:
-    """Return the case of the text; a model may bring its own text.
-
-    It takes as many words as ``fits`` finds room for, two at least.
-    """
-    file = source.data.get("text")
-    words = (Path(file).read_text(encoding="utf-8") if file else TEXT).split()
-    while len(words) > 2 and not fits(" ".join(words)):
-        words.pop()
-    first, *rest = words
-    return case(ID.removeprefix(PREFIX), Choose(first, (" ".join(rest),)))
+"""The id of the case that every batch and sequence is asked: see the hook ``edit_harness_watch``."""
 
 
 def case(name: str, query: Query) -> Case:
-    """Return the case of a control that asks something."""
-    return Case(PREFIX + name, (), (Probe(ROLE, query),))
+    """Return the case of a control, by its id, that asks something."""
+    return Case(name, (), (Probe(ROLE, query),))
 
 
 def case_of(model: Model, named: Named) -> Case:
     """Return the case of a control: a query, or its own code."""
     query = named.value.query(model)
     if query is not None:
-        return case(named.name, query)
+        return case(PREFIX + named.name, query)
     return Examined(PREFIX + named.name, (), (), control=named.value)
 
 

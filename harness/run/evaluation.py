@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -106,10 +107,10 @@ class Evaluation:
 
     @cached_property
     def _watching(self) -> list[Case]:
-        """The control text, where many edits share the model: it shows a collapse."""
-        fits = self.model.tokens.leaves_room
+        """What a plugin watches the model by where many edits share it: it shows a collapse."""
         single = self.regime.mode == "single"
-        return [] if single else [controls.control(self.model.source, fits)]
+        found = () if single else self.plugins.call("edit_harness_watch", model=self.model)
+        return [controls.case(controls.ID, query) for query in islice(found, 1)]
 
     @cached_property
     def _asked(self) -> list[Case]:

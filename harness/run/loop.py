@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,16 +30,6 @@ if TYPE_CHECKING:
 Turn = tuple["Evaluation", Record]
 
 
-@dataclass(frozen=True)
-class FailurePolicy:
-    """What to do about failures in a run."""
-
-    stop: bool = False
-    """End at the first failure."""
-    retry: bool = False
-    """Run failed cases again whose failure may pass: see `edit_harness.run.failures.RETRIED`."""
-
-
 class RowSink(Protocol):
     """Where the rows of one editor go: a run folder, or a worker's buffer."""
 
@@ -60,7 +49,6 @@ class RowSink(Protocol):
 
 Turns = Callable[[Mapping["Evaluation", RunRows]], Generator[Turn, None, None]]
 """Makes the missing records, and yields them as they are written."""
-NO_POLICY = FailurePolicy()
 
 
 class Loop:
@@ -127,8 +115,7 @@ def _named(evaluation: Evaluation, chunk: Chunk, leak: LeakError) -> LeakError:
     """Return the error with the editor's name, and the case's if there was only one."""
     cases = {case.id for case, _ in chunk.visits if not is_control(case.id)}
     where = f", at case {min(cases)}" if len(cases) == 1 else ""
-    whose = leak.by or f"editor {evaluation.label}"
-    return LeakError(leak.what, editor=whose, where=where, remedy=leak.remedy)
+    return LeakError(leak.what, leak.by or f"editor {evaluation.label}", where)
 
 
 def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
@@ -142,15 +129,16 @@ def record_unusable(sinks: Mapping[Evaluation, RowSink]) -> Iterator[Turn]:
 def run_all(
     folders: Mapping[Evaluation, RunFolder],
     advance: Callable[[Evaluation, Record], object] = lambda evaluation, record: None,
-    policy: FailurePolicy = NO_POLICY,
     *,
     turns: Turns,
+    stop: bool = False,
+    retry: bool = False,
 ) -> list[Results]:
     """Run what the folders lack, chunk by chunk, one editor after the other on each.
 
     All evaluations have the same cases and the same model, and share its clean passes. ``turns`` makes the
     records, here or elsewhere: see `edit_harness.Executor`. Raises
-    `CaseError` at the first failure if the policy is to stop there, and what ``turns`` raises.
+    `CaseError` at the first failure if it is to ``stop`` there, and what ``turns`` raises.
     """
     with ExitStack() as stack:
         rows = {}
@@ -161,7 +149,7 @@ def run_all(
             known = {record.visit: record for record in folder.records()}
             settle(evaluation, folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}
-            again = evaluation.retried(statuses) if policy.retry else set()
+            again = evaluation.retried(statuses) if retry else set()
             rows[evaluation] = RunRows(folder, write, known, again, evaluation.others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
@@ -172,7 +160,7 @@ def run_all(
             with closing(turns(rows)) as fresh:
                 for evaluation, record in fresh:
                     advance(evaluation, record)
-                    if policy.stop and record.status != OK and record.case != CONTROL:
+                    if stop and record.status != OK and record.case != CONTROL:
                         raise CaseError(
                             f"case {record.case} failed ({record.status}): {record.message}",
                             "go on with the same command and --on-error skip",

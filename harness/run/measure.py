@@ -100,7 +100,7 @@ class Work:
                 "start the same command again, on another device if it stays so",
             ) from error
         except LeakError as leak:
-            raise LeakError(leak.what, by=_examiner(asked)) from None
+            raise LeakError(leak.what, _examiner(asked)) from None
         return self._rows([measured[n] for n in chunk.missing])
 
     def _ask(self, todo: Sequence[tuple[Case, Step, Edit]]) -> list[Answered]:

@@ -1,7 +1,7 @@
 """The specification of a run: the settings that decide its numbers, and which of its cases to run now.
 
 The command line, the Python interface, points of a sweep, legs of a table and orders of workers all use
-these classes. A setting is written once, here: every field made by `edit_harness.shell.options.flag` is an
+these classes. A setting is written once, here: every field made by `edit_harness.run.options.flag` is an
 option of commands. How to carry a run out (device, executor, failures) is not part of it.
 """
 
@@ -15,7 +15,7 @@ import click
 
 from ..folder.manifest import Tuning
 from ..interfaces import Control, Editor, Regime, Task
-from ..shell.options import flag
+from .options import flag
 
 if TYPE_CHECKING:
     from .evaluation import Share

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edit_harness import Register, hookimpl
+from edit_harness import Query, Register, hookimpl
 
 if TYPE_CHECKING:
+    from edit_harness.model.model import Model
     from edit_harness.run.results import Results
 
 
@@ -17,6 +18,14 @@ def edit_harness_register_controls(register: Register) -> None:
     here = "edit_harness_plugins.controls"
     register("text", f"{here}.text:Text", "Perplexity of a bundled text that no edit is about")
     register("lm-eval", f"{here}.lm_eval_task:LMEval", "A task of lm-evaluation-harness, in memory")
+
+
+@hookimpl
+def edit_harness_watch(model: Model) -> Query:
+    """Ask for the text."""
+    from .text import Text
+
+    return Text().query(model)
 
 
 @hookimpl

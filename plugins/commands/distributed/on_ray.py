@@ -20,10 +20,10 @@ from itertools import count
 from math import ceil
 from typing import Any
 
+from edit_harness.cli import CODES
 from edit_harness.errors import HarnessError, ResourceError, UsageError, counted
 from edit_harness.registry.guard import said
 from edit_harness.registry.settings import Natural, NotNegative, Positive
-from edit_harness.shell import signals
 
 from .pool import WorkerExecutor
 from .worker import INSTALL, Batch, Died, Event, Failed, Order, Worker
@@ -104,7 +104,7 @@ def held() -> Generator[None]:
         yield
         return
     came: list[int] = []
-    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in signals.CODES}
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in CODES}
     try:
         yield
     finally:

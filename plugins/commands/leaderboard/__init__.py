@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from edit_harness.registry.registry import Plugins
+from edit_harness.run.options import HELP
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import HELP
 from edit_harness_plugins.command_line import (
     as_json,
     debug,

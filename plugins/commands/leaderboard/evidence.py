@@ -107,7 +107,7 @@ class Evidence:
     def case(self, record: Record) -> Case | None:
         """Return what a record answers, if there is such a case; a stand-in for a control's."""
         if controls.is_control(record.case):
-            return controls.case("", Choose("", ("",)))
+            return controls.case(controls.PREFIX, Choose("", ("",)))
         return self.by_id.get(record.case)
 
     @cached_property

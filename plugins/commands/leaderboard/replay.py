@@ -34,6 +34,7 @@ from edit_harness.registry.registry import Component
 from edit_harness.registry.settings import Named
 from edit_harness.run import assembly, controls, measure
 from edit_harness.run.plan import Step
+from edit_harness_plugins.controls.text import Text as ControlText
 from edit_harness_plugins.loading import trial
 
 from . import baseline
@@ -241,7 +242,7 @@ def made_controls(evidence: Evidence, model: Model) -> list[Case]:
         raise CannotCheck(f"control {shown(other[0])} is not put again to edited models")
     if evidence.identity.regime.mode == "single" and not asked:
         return []
-    case = controls.control(model.source, model.tokens.leaves_room)
+    case = controls.case(controls.ID, ControlText().query(model))
     if asked and asked[0].asks != cases_digest([case]):
         raise CannotCheck("control text asks something else here than in the run")
     return [case]

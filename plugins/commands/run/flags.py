@@ -12,8 +12,8 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.interfaces import MODES, Regime
+from edit_harness.run.options import flag
 from edit_harness.run.spec import ModelSettings
-from edit_harness.shell.options import flag
 
 from .preset_file import Tuned, read
 

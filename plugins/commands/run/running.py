@@ -23,7 +23,6 @@ from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
 from edit_harness.run.evaluation import Evaluation
-from edit_harness.run.loop import FailurePolicy
 from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.command_line import called, taken
@@ -55,14 +54,6 @@ class Todo:
     def several(self) -> bool:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
-
-    @property
-    def policy(self) -> FailurePolicy:
-        """What is done about what goes wrong."""
-        return FailurePolicy(
-            stop=self.options.on_error == "stop",
-            retry=self.options.retry_failed,
-        )
 
 
 def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
@@ -169,7 +160,8 @@ def run_model(
                     console.progress(list(folders), quiet=todo.options.quiet) as advance,
                 ):
                     turns = todo.executor.turns(todo.loading)
-                    finished = loop.run_all(folders, advance, todo.policy, turns=turns)
+                    stop, retry = todo.options.on_error == "stop", todo.options.retry_failed
+                    finished = loop.run_all(folders, advance, turns=turns, stop=stop, retry=retry)
                 show(folders, finished, todo.options, codes)
                 yield from finished
 

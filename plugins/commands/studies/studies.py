@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from edit_harness.registry.registry import Plugins
+from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec
-from edit_harness.shell.options import flag
 from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import SETTINGS, debug, takes, with_plugins
 

@@ -14,8 +14,8 @@ import click
 from edit_harness.errors import DataError, UsageError
 from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
+from edit_harness.run.options import HELP
 from edit_harness.run.results import Results
-from edit_harness.shell.options import HELP
 from edit_harness_plugins.command_line import as_json, debug, many
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.terminal import Terminal

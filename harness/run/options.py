@@ -1,38 +1,14 @@
-"""Fields of dataclasses as options of commands; variables of the environment that mean nothing."""
+"""Fields of dataclasses as options of commands."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
-VARIABLES = (
-    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
-    "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
-)  # fmt: skip
-"""What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
-
-
-def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
-    """Say which variables of the environment are called as ours are, and mean nothing.
-
-    ``commands`` are gone through, and so imported, only if there is one that only a flag can explain.
-    """
-    prefix = "EDIT_HARNESS_"
-    given = {name.removeprefix(prefix) for name in os.environ if name.startswith(prefix)}
-    if not (unknown := given - {*VARIABLES}):
-        return
-    params = [p for c in commands if "auto_envvar_prefix" in c.context_settings for p in c.params]
-    flags = {str(p.name).upper() for p in params if getattr(p, "allow_from_autoenv", False)}
-    for own in sorted(unknown - flags):
-        close = get_close_matches(own, sorted({*VARIABLES} | flags), n=1)
-        guess = f"; did you mean {prefix}{close[0]}?" if close else ""
-        yield f"the variable {prefix}{own} means nothing here{guess}"
 
 
 def listed(_: click.Context, flag: click.Parameter, values: Sequence[str]) -> list[str]:

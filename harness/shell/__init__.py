@@ -1,1 +1,0 @@
-"""What commands share: flags that become plugins and settings, the terminal, signals."""
