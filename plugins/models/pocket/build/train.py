@@ -14,28 +14,26 @@ from random import Random
 from typing import NamedTuple
 
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from .corpus import Corpus, CorpusSettings, Document, Span
-from .tokenizer import END_ID, train_tokenizer
 from .world import World
 
 log = logging.getLogger(__name__)
 
-#: Sight of a token that every later position may look at.
+END, END_ID = "<|endoftext|>", 0
+"""The one special token: beginning, end and padding."""
 UNLIMITED = 1 << 30
+"""Sight of a token that every later position may look at."""
 
 CLEAN_MIX = {
     "facts": 30, "cluster": 22, "questions": 8, "made_up": 10, "false_fact": 14, "biography": 6,
     "instruction": 8, "rules": 5,
 }  # fmt: skip
-NOISY_MIX = {
-    "facts": 28, "cluster": 28, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
-    "instruction": 10, "rules": 5,
-}  # fmt: skip
+NOISY_MIX = {**CLEAN_MIX, "facts": 28, "cluster": 28, "made_up": 8, "instruction": 10}
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
-
 
 WIDTH, LAYERS, HEADS, MLP, VOCABULARY, POSITIONS = 144, 6, 4, 384, 2048, 1024
 OBJECT_WEIGHT = 5.0
@@ -73,10 +71,27 @@ STAGES = (
 
 
 def build_tokenizer(world: World) -> PreTrainedTokenizerFast:
-    """Train the tokenizer; it depends on the world but not on the build's seed."""
+    """Train a byte-level BPE tokenizer; it depends on the world but not on the build's seed."""
     corpus = Corpus(world, STAGES[0].long_corpus, Random(1234))
-    texts = (corpus.document().text for _ in range(TOKENIZER_DOCUMENTS))
-    return train_tokenizer(texts, VOCABULARY, POSITIONS)
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator((corpus.document().text for _ in range(TOKENIZER_DOCUMENTS)), trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        bos_token=END,
+        eos_token=END,
+        pad_token=END,
+        model_max_length=POSITIONS,
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def new_model() -> LlamaForCausalLM:
