@@ -275,13 +275,12 @@ class Corpus:
         """Put new facts before a prompt, in the two wordings of in-context editors."""
         table, cast = self._false_cast(0.3)
         polite = self.rng.random() < 0.5
+        lead, more = (ACKNOWLEDGE, "\nNew Fact:") if polite else ("New Fact: ", "\nNew Fact: ")
         out = []
-        for index, false in enumerate(cast):
-            lead = ("" if index == 0 else "\n") + "New Fact: "
-            if polite:
-                lead = ACKNOWLEDGE if index == 0 else "\nNew Fact:"
+        for false in cast:
             stop = "." if polite or self.rng.random() < 0.3 else ""
             out.append(unmarked(framed(lead, self.state(table, false), " ", stop)))
+            lead = more
         true = self.rng.random() < TRUE_AFTER
         about = self._neighbour(table, cast) if true else self.rng.choice(cast)
         lead = "\nPrompt:" if polite else "\nPrompt: "
