@@ -37,7 +37,7 @@ class Percentile(Estimator):
         groups: np.ndarray | None = None,
     ) -> dict[str, Estimate]:
         """Return a summary with this kind of intervals."""
-        return bootstrap(columns, summarize, level=LEVEL, groups=groups, published=self.published)
+        return bootstrap(columns, summarize, groups=groups, published=self.published)
 
 
 class Published(Percentile):
@@ -91,7 +91,6 @@ def bootstrap(
     columns: Columns,
     summarize: Summary,
     *,
-    level: float = 0.99,
     groups: np.ndarray | None = None,
     published: bool = False,
     resamples: int = 1000,
@@ -115,7 +114,7 @@ def bootstrap(
         picked = rng.integers(len(members), size=len(members))
         drawn = picked if groups is None else np.concatenate([members[i] for i in picked])
         draws.append(summarize(of(rng.choice(drawn, len(drawn)) if published else drawn)))
-    tails, plain = [50 * (1 - level), 50 * (1 + level)], of(np.arange(rows))
+    tails, plain = [50 * (1 - LEVEL), 50 * (1 + LEVEL)], of(np.arange(rows))
     found = {}
     for name, value in summarize(plain).items():
         x = np.array([draw.get(name, math.nan) for draw in draws])
