@@ -47,12 +47,7 @@ class Published(Percentile):
     published = True
 
     def of_metric(self, name: str, metric: Metric, rows: RunTable) -> dict[str, Estimate]:
-        """Return a metric's estimates, over single prompts."""
-        columns, cases = self._by_prompt(name, metric, rows)
-        return self.intervals(columns, metric.summarize, {}, cases)
-
-    def _by_prompt(self, name: str, metric: Metric, rows: RunTable) -> tuple[Columns, np.ndarray]:
-        """Return a metric's values of single prompts, as columns, and each row's case by number.
+        """Return a metric's estimates, over single prompts.
 
         A value that is no mean over the case's prompts gets a row of its own.
         """
@@ -75,7 +70,7 @@ class Published(Percentile):
             owners += [number] * sum(map(bool, each))
         names = dict.fromkeys(key for row in found for key in row)
         columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
-        return columns, np.array(owners, dtype=int)
+        return self.intervals(columns, metric.summarize, {}, np.array(owners, dtype=int))
 
 
 KINDS: Mapping[str, type[Estimator]] = {
