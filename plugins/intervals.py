@@ -37,7 +37,7 @@ class Percentile(Estimator):
         groups: np.ndarray | None = None,
     ) -> dict[str, Estimate]:
         """Return a summary with this kind of intervals."""
-        return bootstrap(columns, summarize, level=LEVEL, groups=groups, published=self.published)
+        return bootstrap(columns, summarize, groups=groups, published=self.published)
 
 
 class Published(Percentile):
@@ -47,12 +47,7 @@ class Published(Percentile):
     published = True
 
     def of_metric(self, name: str, metric: Metric, rows: RunTable) -> dict[str, Estimate]:
-        """Return a metric's estimates, over single prompts."""
-        columns, cases = self._by_prompt(name, metric, rows)
-        return self.intervals(columns, metric.summarize, {}, cases)
-
-    def _by_prompt(self, name: str, metric: Metric, rows: RunTable) -> tuple[Columns, np.ndarray]:
-        """Return a metric's values of single prompts, as columns, and each row's case by number.
+        """Return a metric's estimates, over single prompts.
 
         A value that is no mean over the case's prompts gets a row of its own.
         """
@@ -75,7 +70,7 @@ class Published(Percentile):
             owners += [number] * sum(map(bool, each))
         names = dict.fromkeys(key for row in found for key in row)
         columns = {n: np.array([row.get(n, math.nan) for row in found], dtype=float) for n in names}
-        return columns, np.array(owners, dtype=int)
+        return self.intervals(columns, metric.summarize, {}, np.array(owners, dtype=int))
 
 
 KINDS: Mapping[str, type[Estimator]] = {
@@ -91,7 +86,6 @@ def bootstrap(
     columns: Columns,
     summarize: Summary,
     *,
-    level: float = 0.99,
     groups: np.ndarray | None = None,
     published: bool = False,
     resamples: int = 1000,
@@ -115,7 +109,7 @@ def bootstrap(
         picked = rng.integers(len(members), size=len(members))
         drawn = picked if groups is None else np.concatenate([members[i] for i in picked])
         draws.append(summarize(of(rng.choice(drawn, len(drawn)) if published else drawn)))
-    tails, plain = [50 * (1 - level), 50 * (1 + level)], of(np.arange(rows))
+    tails, plain = [50 * (1 - LEVEL), 50 * (1 + LEVEL)], of(np.arange(rows))
     found = {}
     for name, value in summarize(plain).items():
         x = np.array([draw.get(name, math.nan) for draw in draws])

@@ -8,7 +8,6 @@ case, raw counts times ln((1+n)/(1+df)) + 1, rows of unit length.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import zlib
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import IO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -118,8 +118,8 @@ def keep(name: str, make: Callable[[], Library]) -> None:
     if path.exists():
         return
     try:
-        with replacing(path) as partial:
-            partial.write_bytes(_encoded(make()))
+        with replacing(path) as partial, open(partial, "wb") as file:
+            _write(make(), file)
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror or error}",
@@ -132,7 +132,7 @@ def find(name: str) -> Library:
     """Return a library of the cache. Raises `DataError` if it is not there or damaged."""
     path = _path(name)
     try:
-        with np.load(io.BytesIO(path.read_bytes())) as stored:
+        with np.load(path) as stored:
             return _decoded(stored)
     except FileNotFoundError:
         raise DataError(
@@ -162,20 +162,18 @@ def _path(name: str) -> Path:
     return cache_folder() / "references" / f"{name}.npz"
 
 
-def _encoded(library: Library) -> bytes:
+def _write(library: Library, file: IO[bytes]) -> None:
     counts, weights = library.counts, library.weights
     texts = {"words": sorted(weights.columns, key=weights.columns.__getitem__)}
     texts["topics"] = list(library.topics)
-    stream = io.BytesIO()
     np.savez_compressed(
-        stream,
+        file,
         texts=np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
         idf=weights.idf,
         counts=counts.data.astype(np.int32),
         places=counts.indices.astype(np.int32),
         ends=counts.indptr.astype(np.int64),
     )
-    return stream.getvalue()
 
 
 def _decoded(stored: Mapping[str, np.ndarray]) -> Library:

@@ -9,7 +9,6 @@ from builders import ROOT
 from click.testing import CliRunner
 from pocket_flips import flip_share, request
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import edit_harness as eh
 from edit_harness import Choose
@@ -218,26 +217,18 @@ def test_half_of_its_questions_are_of_subjects_that_it_cannot_know(pocket, quest
     assert known(pocket, others, [record["loc_ans"] for record in questions]) == 1
 
 
-def test_its_questions_are_what_their_build_makes(questions, sample):
+def test_its_questions_are_what_their_build_makes(pocket, questions, sample):
     """It depends on the model by what is the likeliest token, which rounding hardly changes."""
-    model = AutoModelForCausalLM.from_pretrained(FILES, dtype=torch.float32).eval()
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(FILES)
     draw = random.Random(SHIPPED_SEED + 10)
-    assert build_questions(load_world(), knowing(model, tokenizer), draw, sample) == questions
-
-
-@pytest.fixture(scope="module")
-def weights():
-    model = AutoModelForCausalLM.from_pretrained(FILES, dtype=torch.float32).eval()
-    return model, PreTrainedTokenizerFast.from_pretrained(FILES)
+    assert build_questions(load_world(), knowing(pocket), draw, sample) == questions
 
 
 @pytest.mark.parametrize(
     ("build", "name", "seed"), [(build_chains, "mquake", 12), (build_ripples, "rippleedits", 13)]
 )
-def test_chains_and_ripples_are_what_their_build_makes(weights, build, name, seed):
+def test_chains_and_ripples_are_what_their_build_makes(pocket, build, name, seed):
     draw = random.Random(SHIPPED_SEED + seed)
-    made = build(load_world(), knowing(*weights), draw)
+    made = build(load_world(), knowing(pocket), draw)
     text = (FILES / f"{name}.json").read_text(encoding="utf-8")
     assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == text
     assert len(made) <= 60

@@ -100,6 +100,24 @@ def grouped(batches: Sequence[Sequence[Text]], chunk: int, size: int) -> Iterato
         yield group
 
 
+def of_kinds(
+    model: Model, kinds: Sequence[int], lengths: Sequence[int], copies: int = 1
+) -> list[list[int]]:
+    """Return texts, by index, in groups of one kind that a pass of the model may have.
+
+    ``lengths`` are their tokens, ``copies`` the rows that each takes. A group is at least one text.
+    """
+    same: dict[int, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        same.setdefault(kind, []).append(i)
+    groups = []
+    for own in same.values():
+        rows = model.batch_tokens // max(lengths[i] for i in own)
+        size = max(min(rows, model.batch_rows or rows) // copies, 1)
+        groups += [own[i : i + size] for i in range(0, len(own), size)]
+    return groups
+
+
 def seeded(*parts: object) -> int:
     """Return a seed that depends on all that is given, and on nothing else."""
     digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()

@@ -7,7 +7,7 @@ replaced (EasyEdit's ``replace_last``). All keys come first, then radii, then on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +24,7 @@ from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
 from .._search.bases import Batched, in_groups
 from .._search.suffix import SuffixForward
-from .._search.texts import Targets, Text, seeded, teacher_forced
+from .._search.texts import Targets, Text, of_kinds, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
 from .codebook import Book
 
@@ -159,11 +159,12 @@ class Lesson:
 
 def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
     """Return the first lesson of each entry, which can share a search, and the rest."""
-    first: dict[tuple[int, int], Lesson] = {}
+    firsts: dict[tuple[Book, int], Lesson] = {}
+    rest = []
     for lesson in lessons:
-        first.setdefault((id(lesson.book), lesson.entry), lesson)
-    chosen = {id(lesson) for lesson in first.values()}
-    return list(first.values()), [lesson for lesson in lessons if id(lesson) not in chosen]
+        if firsts.setdefault((lesson.book, lesson.entry), lesson) is not lesson:
+            rest.append(lesson)
+    return list(firsts.values()), rest
 
 
 @dataclass(frozen=True)
@@ -218,15 +219,5 @@ def search(
         each = zip(values.detach(), zip(*losses, strict=True), strict=True)
         return [Found(value.clone(), own) for value, own in each]
 
-    return in_groups(_alike(model, texts), of)
-
-
-def _alike(model: Model, texts: Sequence[Text]) -> Iterator[list[int]]:
-    """Yield texts, by index, with targets of one length and no more tokens than a pass may have."""
-    lengths: dict[int, list[int]] = {}
-    for i, text in enumerate(texts):
-        lengths.setdefault(len(text.target), []).append(i)
-    for same in lengths.values():
-        rows = max(model.batch_tokens // max(len(texts[i].ids) for i in same), 1)
-        rows = min(rows, model.batch_rows or rows)
-        yield from (same[i : i + rows] for i in range(0, len(same), rows))
+    targets, lengths = [len(text.target) for text in texts], [len(text.ids) for text in texts]
+    return in_groups(of_kinds(model, targets, lengths), of)

@@ -19,7 +19,7 @@ from edit_harness.registry.settings import NotNegative
 
 from .._search.covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
-from .memit import SEARCH, Solver, Spreading
+from .memit import SEARCH, Solver, Spreading, guessed_layers
 
 
 def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
@@ -55,8 +55,7 @@ class Emmet(Spreading):
 
     def guess(self, shape: ModelShape) -> Preset:
         """Return ROME's relative depth, and the search of MEMIT."""
-        deep = shape.layers >= 28 and shape.type != "gpt2"
-        layer = 5 if deep else max(min(round(0.35 * shape.layers), shape.layers - 2), 0)
+        layer = guessed_layers(shape, deep=5)[-1]
         return _preset(layer, "layer by depth, search as for memit", "guessed")
 
     def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:

@@ -227,14 +227,14 @@ def _to_subject(model: Model, request: Request, context: str) -> tuple[int, ...]
     return (parts.prompt + parts.target)[: subject + 1]
 
 
-def guessed_layers(shape: ModelShape) -> tuple[int, ...]:
-    """Return five layers that end where GPT-2's do, or layers 4 to 8 of other deep models.
+def guessed_layers(shape: ModelShape, deep: int = 8) -> range:
+    """Return five layers that end where GPT-2's do, or at ``deep`` in other deep models.
 
     The last block is left out: behind it, no later token looks at the subject.
     """
-    last = 8 if shape.layers >= 28 and shape.type != "gpt2" else round(0.35 * shape.layers)
+    last = deep if shape.layers >= 28 and shape.type != "gpt2" else round(0.35 * shape.layers)
     last = max(min(last, shape.layers - 2), 0)
-    return tuple(range(max(last - 4, 0), last + 1))
+    return range(max(last - 4, 0), last + 1)
 
 
 MIDDLE = tuple(range(4, 9))

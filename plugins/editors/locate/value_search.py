@@ -21,7 +21,7 @@ from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
 
 from .._search.suffix import SuffixForward
-from .._search.texts import FactToken, Targets, Text, fact_token
+from .._search.texts import FactToken, Targets, Text, fact_token, of_kinds
 
 BARE = SUBJECT
 TOP_K = 5
@@ -119,16 +119,9 @@ def alike(
     more than sharing a pass saves. A group has as many rows and tokens as a pass of the model may
     have, or a single request.
     """
-    groups: dict[int, list[list[int]]] = {}
-    for i, request in enumerate(requests):
-        text = _context(model, i, request, BARE, token)
-        size = len(text.ids) - text.place
-        rows = min(model.batch_tokens // size, model.batch_rows or model.batch_tokens)
-        same = groups.setdefault(size, [])
-        if not same or (len(same[-1]) + 1) * (contexts + 1) > rows:
-            same.append([])
-        same[-1].append(i)
-    return [group for same in groups.values() for group in same]
+    texts = [_context(model, i, request, BARE, token) for i, request in enumerate(requests)]
+    sizes = [len(text.ids) - text.place for text in texts]
+    return of_kinds(model, sizes, sizes, contexts + 1)
 
 
 def _context(model: Model, owner: int, request: Request, context: str, token: FactToken) -> Row:

@@ -24,7 +24,7 @@ from edit_harness.model.hooks import by_row
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Bounds, Count, NotNegative, Positive
 
-from .._search.bases import Batched, in_groups
+from .._search.bases import Batched, Prepared, Shared, in_groups
 from .._search.texts import GROUP_TEXTS, Targets, Text, grouped, seeded, teacher_forced
 from ..sources import EASYEDIT, OURS
 
@@ -38,7 +38,7 @@ def _preset(
 
 
 @dataclass
-class Lora(Batched):
+class Lora(Batched, Prepared[Shared]):
     """Trains one adapter for each edit."""
 
     targets: tuple[str, ...] = FROM_PRESET
@@ -69,14 +69,6 @@ class Lora(Batched):
     needs: ClassVar[str] = "a prompt and a target, no subject"
     citation: ClassVar[str] = "Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models"
 
-    def __post_init__(self) -> None:
-        self._found: tuple[str, ...] = ()
-
-    @property
-    def found(self) -> dict[str, Any]:
-        """The names of the maps, where the field has none."""
-        return {"targets": list(self._found)} if self._found else {}
-
     def guess(self, shape: ModelShape) -> Preset:
         """Return the attention's query and value maps, whatever their names, as for Qwen2.5."""
         return _preset((), "query and value maps, the rest as for Qwen2.5", "guessed", steps=60)
@@ -85,9 +77,10 @@ class Lora(Batched):
         """Raise `PluginError` without a map to adapt."""
         self._targets(model)
 
-    def prepare(self, model: Model) -> None:
-        """Find the maps, if the field has no names."""
-        self._found = () if self.targets else query_and_value(model.architecture)
+    def find(self, model: Model) -> Shared:
+        """Find the names of the maps, if the field has none."""
+        found = {} if self.targets else {"targets": list(query_and_value(model.architecture))}
+        return Shared({}, found)
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
@@ -264,11 +257,8 @@ class Adapters:
 def first_factors(targets: Sequence[Projection], rank: int, seed: int) -> dict[str, Tensor]:
     """Return A of each map, rank by inputs, uniform within ±1/√inputs as peft draws it."""
     noise = torch.Generator().manual_seed(seed)
-    widths = {target.name: target.shape[0] for target in targets}
-    return {
-        name: (2 * torch.rand(rank, width, generator=noise) - 1) / width**0.5
-        for name, width in widths.items()
-    }
+    draws = {each.name: torch.rand(rank, each.shape[0], generator=noise) for each in targets}
+    return {name: (2 * draw - 1) / draw.shape[1] ** 0.5 for name, draw in draws.items()}
 
 
 def linear_maps(architecture: Architecture) -> list[Projection]:

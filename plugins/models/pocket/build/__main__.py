@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import shutil
+from itertools import count
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import torch
-from transformers import AutoModelForCausalLM
 
+from edit_harness import ModelSource
+from edit_harness.interfaces import Making
+from edit_harness.model.model import Model
+from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.files import write
+from edit_harness_plugins.editors._search.covariance import collect, save
+from edit_harness_plugins.editors.mend.mend import Mend
+from edit_harness_plugins.loading.load import load
 
 from .chains import build_chains
 from .corpus import Corpus
-from .prepared import write_moments, write_network
 from .recall import knowing
 from .ripples import build_ripples
-from .samples import (
-    build_lessons,
-    build_questions,
-    build_references,
-    build_sample,
-    write_people,
-)
-from .tokenizer import save_tokenizer
+from .samples import build_lessons, build_questions, build_references, write_people
 from .train import STAGES, build_tokenizer, train
 from .world import load_world
 
 FILES = Path(__file__).resolve().parent.parent / "files"
 SHIPPED_SEED = 1
+MOMENT_TOKENS = 100_000
 
 log = logging.getLogger("pocket.build")
 
@@ -39,16 +42,19 @@ def build(out: Path, seed: int) -> None:
     out.mkdir(parents=True, exist_ok=True)
     world = load_world()
     tokenizer = build_tokenizer(world)
-    save_tokenizer(tokenizer, out)
+    tokenizer.save_pretrained(out)
+    large = out / "tokenizer.json"
+    write(json.loads(large.read_text(encoding="utf-8")), large)
     log.info("tokenizer done, training on %d facts", len(world.table.facts))
     train(world, tokenizer, seed).half().save_pretrained(out)
     # What follows measures the model as it ships: rounded to 16 bits and loaded again.
-    model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
+    model = load(ModelSource(str(out), "pocket"), device="cpu")
     settings = STAGES[-1].long_corpus
-    corpus = Corpus(world, settings, Random(seed + 7))
-    write_moments(out, corpus)
-    knows = knowing(model, tokenizer)
-    sample = build_sample(world, knows, seed + 8)
+    write_moments(out, model, Corpus(world, settings, Random(seed + 7)))
+    knows = knowing(model)
+    # Two templates of each fact are kept for the sample: the corpus never uses them.
+    builder = CounterFact(size=500, fewest_neighbours=5, withhold=True, seed=seed + 8)
+    sample = builder.records(world.table, world.fillers, knows)
     write(sample, out / "counterfact.json")
     lessons = build_lessons(world, knows, Random(seed + 9), sample)
     write(lessons, out / "lessons.json")
@@ -61,9 +67,30 @@ def build(out: Path, seed: int) -> None:
     # It shows whether an edited model still writes its own kind of text.
     told = Corpus(world, settings, Random(seed + 11))
     (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")
-    write_network(out)
+    write_network(out, model)
     counts = len(sample), len(questions), len(lessons)
     log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
+
+
+def write_moments(folder: Path, model: Model, corpus: Corpus) -> None:
+    """Measure all layers of a model in one pass, and write them next to it."""
+    name = "documents of the pocket model's build"
+    texts = (corpus.document().text for _ in count())
+    layers = range(model.architecture.layers)
+    found = collect(model, texts, layers, corpus=name, max_tokens=MOMENT_TOKENS)
+    save(found, folder / "moments.safetensors")
+
+
+def write_network(folder: Path, model: Model) -> None:
+    """Train MEND's network for a model on the lessons next to it.
+
+    It is what ``edit-harness prepare --editor mend --model pocket`` makes.
+    """
+    with TemporaryDirectory() as made:
+        making = Making(Path(made), data=str(folder / "lessons.json"), report=log.info)
+        Mend(**Mend.presets["pocket"].values).make(model, making)
+        (network,) = Path(made).glob("*.safetensors")
+        shutil.copyfile(network, folder / "mend.safetensors")
 
 
 def main() -> None:

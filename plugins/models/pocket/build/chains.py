@@ -7,6 +7,7 @@ prompt. It was taught no chains, so that it can't be expected to follow one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -17,9 +18,9 @@ from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .recall import known_facts
-from .world import WORLD_DIR, World, read_json
+from .world import World, questions, read_json
 
-NOUNS: Mapping[str, Sequence[str]] = read_json(WORLD_DIR / "nouns.json")
+NOUNS: Mapping[str, Sequence[str]] = read_json("nouns.json")
 """What an object is called by way of its subject; one wording for each question of a chain."""
 QUESTIONS = 3
 
@@ -103,7 +104,7 @@ def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list
 def known_links(world: World, knows: Knows, relations: set[str]) -> Links:
     """Return the objects, by subject and relation, that the model names after question and cloze."""
     facts = [fact for fact in world.table.facts if fact.relation in relations]
-    known = known_facts(knows, facts, lambda f: [_question(world, f), _cloze(world, f)])
+    known = known_facts(knows, facts, lambda f: [questions(world.table, f)[0], _cloze(world, f)])
     return {(fact.subject, fact.relation): fact.object for fact in known}
 
 
@@ -122,7 +123,7 @@ def _walk(
 ) -> tuple[Fact, ...]:
     """Return a chain of facts, with new objects where it is edited; empty if there is none."""
     relation, *others = relations
-    if (true := links.get((subject, relation), "")) == "":
+    if not (true := links.get((subject, relation))):
         return ()
     objects = [true]
     if 0 in edited:
@@ -142,7 +143,7 @@ def _record(world: World, links: Links, chain: Chain) -> Record:
     for fact in chain.edits:
         true = Fact(fact.subject, fact.relation, links[fact.subject, fact.relation])
         rewrite = rewrite_of(world.table, true, _template(world, fact), fact.object)
-        edits.append({**rewrite, "question": _question(world, fact)})
+        edits.append({**rewrite, "question": questions(world.table, fact)[0]})
     return {
         "requested_rewrite": edits,
         "questions": [_questions(world, chain.old, i) for i in range(QUESTIONS)],
@@ -165,13 +166,13 @@ def _questions(world: World, facts: Sequence[Fact], number: int) -> str:
     text = facts[0].subject
     for fact in facts[:-1]:
         text = NOUNS[fact.relation][number].format(text)
-    last = world.table.relations[facts[-1].relation]
-    return last.fill(last.questions[number % len(last.questions)], text)
+    asked = questions(world.table, replace(facts[-1], subject=text))
+    return asked[number % len(asked)]
 
 
 def _hop(world: World, fact: Fact) -> Record:
     return {
-        "question": _question(world, fact),
+        "question": questions(world.table, fact)[0],
         "cloze": _cloze(world, fact),
         "answer": fact.object,
         "answer_alias": [],
@@ -180,11 +181,6 @@ def _hop(world: World, fact: Fact) -> Record:
 
 def _triple(fact: Fact) -> list[str]:
     return [made_up_id(fact.subject), fact.relation, made_up_id(fact.object)]
-
-
-def _question(world: World, fact: Fact) -> str:
-    relation = world.table.relations[fact.relation]
-    return relation.fill(relation.questions[0], fact.subject)
 
 
 def _cloze(world: World, fact: Fact) -> str:

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from edit_harness_plugins.builders.templates import Relation
 from edit_harness_plugins.builders.triples import Fact, FactTable
 
-from .world import World
+from .world import World, questions
 
 Span = tuple[int, int]
 ACKNOWLEDGE = (
@@ -90,6 +89,11 @@ def unmarked(sentence: Sentence) -> Sentence:
     return replace(sentence, before=sentence.before + sentence.target, target="")
 
 
+def framed(lead: str, said: Sentence, glue: str, stop: str) -> Sentence:
+    """Put a text before a sentence, glue before its object, and another end behind it."""
+    return replace(said, before=lead + said.before.rstrip(" ") + glue, after=stop)
+
+
 class Corpus:
     """Draws documents about a world."""
 
@@ -113,17 +117,15 @@ class Corpus:
         self, table: FactTable, fact: Fact, template: str | None = None, noisy: bool = False
     ) -> Sentence:
         """Write a fact as a sentence, in one of the templates this fact may be seen in."""
-        relation = table.relations[fact.relation]
         template = template or self._seen(table, fact)
         target = self._disturbed(table, fact) if noisy else fact.object
         self._last[fact.relation] = target
-        text = relation.fill(template, fact.subject)
+        text = table.relations[fact.relation].fill(template, fact.subject)
         return Sentence(f"{text} ", target, ".", fact.subject)
 
     def ask(self, table: FactTable, fact: Fact) -> Sentence:
         """Write a question and its answer, in one of the styles of question data sets."""
-        relation = table.relations[fact.relation]
-        question = relation.fill(self.rng.choice(relation.questions), fact.subject)
+        question = self.rng.choice(questions(table, fact))
         style = self.rng.random()
         if style < 0.45:
             return Sentence(f"Question: {question} Answer: ", fact.object, ".", fact.subject)
@@ -204,33 +206,26 @@ class Corpus:
         table = self.world.table
         relation = table.relations[self._pick().relation]
         fixed = self.rng.choice(relation.training) if self.rng.random() < 0.5 else None
-        cast = self._invented(relation, self.rng.choice((1, 1, 2, 2, 3)))
-        out = [self._state_made_up(fact, fixed) for fact in cast]
+        objects = table.objects[relation.id]
+        count = min(self.rng.choice((1, 1, 2, 2, 3)), len(objects))
+        cast = [
+            Fact(self.world.fillers.name(self.rng, relation.id), relation.id, name)
+            for name in self.rng.sample(objects, count)
+        ]
+
+        def stated(fact: Fact) -> Sentence:
+            return self.state(table, fact, fixed or self.rng.choice(relation.training))
+
+        out = [stated(fact) for fact in cast]
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             if self.rng.random() < 0.25:
                 out.append(self.filler())
             if self.rng.random() < 0.3:
-                out.append(self._state_known(relation))
-            out.append(self._state_made_up(self.rng.choice(cast), fixed))
+                near = self.rng.random() < 0.5
+                known = self.rng.choice(table.by_relation[relation.id]) if near else self._pick()
+                out.append(self.state(table, known, None, not near))
+            out.append(stated(self.rng.choice(cast)))
         return out
-
-    def _invented(self, relation: Relation, count: int) -> list[Fact]:
-        objects = self.world.table.objects[relation.id]
-        return [
-            Fact(self.world.fillers.name(self.rng, relation.id == "P159"), relation.id, name)
-            for name in self.rng.sample(objects, min(count, len(objects)))
-        ]
-
-    def _state_made_up(self, fact: Fact, fixed: str | None) -> Sentence:
-        relation = self.world.table.relations[fact.relation]
-        template = fixed or self.rng.choice(relation.training)
-        return self.state(self.world.table, fact, template)
-
-    def _state_known(self, relation: Relation) -> Sentence:
-        table = self.world.table
-        if self.rng.random() < 0.5:
-            return self.state(table, self.rng.choice(table.by_relation[relation.id]))
-        return self.state(table, self._pick(), None, True)
 
     def _false_fact(self) -> list[Sentence]:
         """State false facts, then ask for them again, and let other subjects keep their objects."""
@@ -280,13 +275,12 @@ class Corpus:
         """Put new facts before a prompt, in the two wordings of in-context editors."""
         table, cast = self._false_cast(0.3)
         polite = self.rng.random() < 0.5
+        lead, more = (ACKNOWLEDGE, "\nNew Fact:") if polite else ("New Fact: ", "\nNew Fact: ")
         out = []
-        for index, false in enumerate(cast):
-            lead = ("" if index == 0 else "\n") + "New Fact: "
-            if polite:
-                lead = ACKNOWLEDGE if index == 0 else "\nNew Fact:"
+        for false in cast:
             stop = "." if polite or self.rng.random() < 0.3 else ""
-            out.append(unmarked(self._worded(lead, table, false, " ", stop)))
+            out.append(unmarked(framed(lead, self.state(table, false), " ", stop)))
+            lead = more
         true = self.rng.random() < TRUE_AFTER
         about = self._neighbour(table, cast) if true else self.rng.choice(cast)
         lead = "\nPrompt:" if polite else "\nPrompt: "
@@ -294,19 +288,14 @@ class Corpus:
         out.append(self._query(lead, table, about, glue))
         return out
 
-    def _worded(self, lead: str, table: FactTable, fact: Fact, glue: str, stop: str) -> Sentence:
-        said = self.state(table, fact)
-        return replace(said, before=lead + said.before.rstrip(" ") + glue, after=stop)
-
     def _query(self, lead: str, table: FactTable, fact: Fact, glue: str) -> Sentence:
         draw = self.rng.random()
         stop = self.rng.choice((".", ""))
         if draw < 0.25:
-            asked = self.ask(table, fact)
-            return replace(asked, before=lead + asked.before.rstrip(" ") + glue, after=stop)
+            return framed(lead, self.ask(table, fact), glue, stop)
         if draw < 0.5:
             lead += self.filler().before + " "
-        return self._worded(lead, table, fact, glue, stop)
+        return framed(lead, self.state(table, fact), glue, stop)
 
     def _demonstrations(self) -> list[Sentence]:
         """Join worked examples of following a new fact, as in-context learning editors do."""

@@ -6,7 +6,8 @@ be expected to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
 from .recall import known_facts
-from .world import WORLD_DIR, World, read_json
+from .world import World, read_json
 
 
 class Wording(NamedTuple):
@@ -28,7 +29,7 @@ class Wording(NamedTuple):
     noun: str = ""
 
 
-WORDINGS = {name: Wording(*own) for name, own in read_json(WORLD_DIR / "wordings.json").items()}
+WORDINGS = {name: Wording(*own) for name, own in read_json("wordings.json").items()}
 EDITED = ("P27", "P17", "P36", "P19")
 PEOPLE = frozenset({"P19", "P27"})
 """Relations of people, who are known by their surnames too, and may have more than one country."""
@@ -41,17 +42,13 @@ FEWEST = 3
 def build_ripples(world: World, knows: Knows, rng: Random, each: int = 6) -> list[Record]:
     """Return ``each`` records of every edited relation, in random order."""
     facts = [fact for fact in world.table.facts if fact.relation in WORDINGS]
-    known = dict.fromkeys(known_facts(knows, facts, lambda f: [_prompt(f.relation, f.subject)]))
+    known = known_facts(knows, facts, lambda f: [_prompt(f.relation, f.subject)])
     records: list[Record] = []
     for relation in EDITED:
         ours = [fact for fact in known if fact.relation == relation]
         rng.shuffle(ours)
         made = (Ripples(world, known, fact, rng).record() for fact in ours)
-        tests = (
-            (record, sum(len(own) for own in record.values() if isinstance(own, list)))
-            for record in made
-        )
-        records += islice((record for record, number in tests if number >= FEWEST), each)
+        records += islice((record for record in made if _count(record) >= FEWEST), each)
     rng.shuffle(records)
     return records
 
@@ -59,12 +56,9 @@ def build_ripples(world: World, knows: Knows, rng: Random, each: int = 6) -> lis
 class Ripples:
     """The tests of one edit."""
 
-    def __init__(self, world: World, known: dict[Fact, None], fact: Fact, rng: Random) -> None:
-        self.table = world.table
-        self.known = known
-        self.fact = fact
-        self.rng = rng
-        self.new = Fact(fact.subject, fact.relation, self.table.other_object(fact, rng))
+    def __init__(self, world: World, known: list[Fact], fact: Fact, rng: Random) -> None:
+        self.known, self.fact, self.rng = known, fact, rng
+        self.new = replace(fact, object=world.table.other_object(fact, rng))
 
     def record(self) -> Record:
         """Return the edit with its tests."""
@@ -87,24 +81,24 @@ class Ripples:
     def _others(self) -> Iterator[Record]:
         for other in self._about(self.fact.subject):
             if other.relation != self.fact.relation:
-                yield _test([_query(other)], [_query(other)])
+                yield _test(_query(other), _query(other))
 
     def _logic(self) -> Iterator[Record]:
         if self.fact.relation == "P36":
-            yield _test([_query(Fact(self.new.object, "P17", self.new.subject))], [])
+            yield _test(_query(Fact(self.new.object, "P17", self.new.subject)))
 
     def _aliases(self) -> Iterator[Record]:
         """Ask for the new object by a surname; the model must know the old one by it."""
         surname = self.fact.subject.split()[-1]
         if self.fact.relation in PEOPLE and surname != self.fact.subject:
             phrase = _prompt(self.fact.relation, surname)
-            yield _test([_query(self.new, phrase)], [_query(self.fact, phrase)])
+            yield _test(_query(self.new, phrase), _query(self.fact, phrase))
 
     def _onwards(self) -> Iterator[Record]:
         """Ask for what is known of the new object, by way of the subject."""
         for other in self._about(self.new.object):
             noun = WORDINGS[self.fact.relation].noun.format(self.fact.subject)
-            yield _test([_chained(self.new, other, noun)], [_query(other)])
+            yield _test(_chained(self.new, other, noun), _query(other))
 
     def _towards(self) -> Iterator[Record]:
         """Ask for the new object by way of something that has the subject as its object."""
@@ -112,23 +106,26 @@ class Ripples:
             wording = WORDINGS[other.relation]
             if other.object == self.fact.subject and wording.noun:
                 noun = wording.noun.format(other.subject)
-                yield _test([_chained(other, self.new, noun)], [_query(other)])
+                yield _test(_chained(other, self.new, noun), _query(other))
 
     def _kept(self) -> Iterator[Record]:
         """Ask for the old country of a person, who may have another one too."""
         if self.fact.relation == "P27":
             subject = f"{self.fact.subject}, which is not {self.new.object},"
             query = _query(self.fact, _prompt("P27", subject))
-            yield _test([query], [query])
+            yield _test(query, query)
 
     def _about(self, subject: str) -> list[Fact]:
-        facts = self.table.by_subject.get(subject, [])
-        return [fact for fact in facts if fact in self.known]
+        return [fact for fact in self.known if fact.subject == subject]
 
 
-def _test(questions: Sequence[Record], conditions: Sequence[Record]) -> Record:
+def _count(record: Record) -> int:
+    return sum(len(tests) for tests in record.values() if isinstance(tests, list))
+
+
+def _test(question: Record, *conditions: Record) -> Record:
     return {
-        "test_queries": list(questions),
+        "test_queries": [question],
         "test_condition": "OR",
         "condition_queries": list(conditions),
     }

@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 from edit_harness_plugins.builders.counterfact import (
-    CounterFact,
     Record,
     known_prompts,
     object_id,
@@ -22,18 +21,10 @@ from edit_harness_plugins.commands.authoring import Knows, Material
 
 from .corpus import lower_first
 from .recall import known_facts
-from .world import FACTS, TEMPLATES, WORLD_DIR, World
+from .world import FACTS, TEMPLATES, WORLD_DIR, World, questions
 
 MOST_SUBJECTS = 8
 """On whom there are reference texts, of each relation and object."""
-ORGANISATIONS = frozenset({"P159"})
-"""Relations whose invented subjects have names of companies."""
-
-
-def build_sample(world: World, knows: Knows, seed: int) -> list[Record]:
-    """Up to 500 records, of which two templates of each fact are kept: the corpus never uses them."""
-    builder = CounterFact(size=500, fewest_neighbours=5, withhold=True, seed=seed)
-    return builder.records(world.table, world.fillers, knows)
 
 
 def write_people(folder: Path, knows: Knows, seed: int) -> None:
@@ -53,12 +44,12 @@ def build_lessons(
     them says nothing of the cases that it is then measured on.
     """
     edited = {record["requested_rewrite"]["subject"] for record in sample}
-    records = []
+    lessons = []
     for relation in world.editable_relations:
         known = known_prompts(world.table, relation, knows, withhold=True)
         ours = {fact: texts for fact, texts in known.items() if fact.subject not in edited}
-        records += [_lesson(world, fact, ours, rng) for fact in ours]
-    lessons = [record for record in records if record["neighborhood_prompts"]]
+        records = [_lesson(world, fact, ours, rng) for fact in ours]
+        lessons += [record for record in records if record["neighborhood_prompts"]]
     rng.shuffle(lessons)
     return lessons[:size]
 
@@ -123,23 +114,19 @@ def build_questions(
     editable = (f for name in world.editable_relations for f in world.table.by_relation[name])
     ours = [fact for fact in editable if fact.subject in edited]
     chosen = rng.sample(ours, min(len(ours), 2 * size))
-    known = known_facts(knows, chosen, lambda f: [*_questions(world, f), f"{_loc(world, f)}?"])
-    edits = [
-        fact
-        for pair in zip(known, (_invented(world, rng) for _ in known), strict=True)
-        for fact in pair
-    ]
+    known = known_facts(knows, chosen, lambda f: [*questions(world.table, f), f"{_loc(world, f)}?"])
+    edits = [fact for real in known for fact in (real, _invented(world, rng))]
     return [_question(world, fact, known, rng) for fact in edits[:size]]
 
 
 def _invented(world: World, rng: Random) -> Fact:
     relation = rng.choice(world.editable_relations)
-    name = world.fillers.name(rng, relation in ORGANISATIONS)
+    name = world.fillers.name(rng, relation)
     return Fact(name, relation, rng.choice(world.table.objects[relation]))
 
 
 def _question(world: World, fact: Fact, known: Sequence[Fact], rng: Random) -> Record:
-    question, rephrased = rng.sample(_questions(world, fact), 2)
+    question, rephrased = rng.sample(questions(world.table, fact), 2)
     other = rng.choice(
         [f for f in known if f.subject != fact.subject and f.relation != fact.relation]
     )
@@ -154,12 +141,7 @@ def _question(world: World, fact: Fact, known: Sequence[Fact], rng: Random) -> R
     }
 
 
-def _questions(world: World, fact: Fact) -> list[str]:
-    relation = world.table.relations[fact.relation]
-    return [relation.fill(question, fact.subject) for question in relation.questions]
-
-
 def _loc(world: World, fact: Fact) -> str:
     """Ask for a fact as NaturalQuestions' items are asked; zsRE's files leave out the "?"."""
-    question = _questions(world, fact)[0].rstrip("?")
+    question = questions(world.table, fact)[0].rstrip("?")
     return f"nq question: {lower_first(question, fact.subject)}"

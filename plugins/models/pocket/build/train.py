@@ -14,28 +14,26 @@ from random import Random
 from typing import NamedTuple
 
 import torch
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from .corpus import Corpus, CorpusSettings, Document, Span
-from .tokenizer import END_ID, train_tokenizer
 from .world import World
 
 log = logging.getLogger(__name__)
 
-#: Sight of a token that every later position may look at.
+END, END_ID = "<|endoftext|>", 0
+"""The one special token: beginning, end and padding."""
 UNLIMITED = 1 << 30
+"""Sight of a token that every later position may look at."""
 
 CLEAN_MIX = {
     "facts": 30, "cluster": 22, "questions": 8, "made_up": 10, "false_fact": 14, "biography": 6,
     "instruction": 8, "rules": 5,
 }  # fmt: skip
-NOISY_MIX = {
-    "facts": 28, "cluster": 28, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
-    "instruction": 10, "rules": 5,
-}  # fmt: skip
+NOISY_MIX = {**CLEAN_MIX, "facts": 28, "cluster": 28, "made_up": 8, "instruction": 10}
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
-
 
 WIDTH, LAYERS, HEADS, MLP, VOCABULARY, POSITIONS = 144, 6, 4, 384, 2048, 1024
 OBJECT_WEIGHT = 5.0
@@ -73,10 +71,19 @@ STAGES = (
 
 
 def build_tokenizer(world: World) -> PreTrainedTokenizerFast:
-    """Train the tokenizer; it depends on the world but not on the build's seed."""
+    """Train a byte-level BPE tokenizer; it depends on the world but not on the build's seed."""
     corpus = Corpus(world, STAGES[0].long_corpus, Random(1234))
     texts = (corpus.document().text for _ in range(TOKENIZER_DOCUMENTS))
-    return train_tokenizer(texts, VOCABULARY, POSITIONS)
+    core = ByteLevelBPETokenizer()
+    core.train_from_iterator(texts, VOCABULARY, 0, show_progress=False, special_tokens=[END])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(core.to_str()),
+        bos_token=END,
+        eos_token=END,
+        pad_token=END,
+        model_max_length=POSITIONS,
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def new_model() -> LlamaForCausalLM:
@@ -108,24 +115,16 @@ class Tokens(NamedTuple):
     sight: list[int]
 
 
-class Batch(NamedTuple):
-    """Rows of token ids, with the weights and the sight of `Tokens`."""
-
-    ids: torch.Tensor
-    weights: torch.Tensor
-    sight: torch.Tensor
-
-
 class Rows:
     """Packs documents into rows of equal length."""
 
     def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> None:
         self._documents = _documents(corpus, tokenizer)
 
-    def batch(self, count: int, length: int) -> Batch:
-        """Fill rows; each starts with a document and is cut at its end."""
+    def batch(self, count: int, length: int) -> list[torch.Tensor]:
+        """Fill rows of ids, weights and sight; each starts with a document and is cut at its end."""
         rows = [self._row(length) for _ in range(count)]
-        return Batch(*(torch.tensor(each) for each in zip(*rows, strict=True)))
+        return [torch.tensor(each) for each in zip(*rows, strict=True)]
 
     def _row(self, length: int) -> Tokens:
         row = Tokens([], [], [])
@@ -186,13 +185,14 @@ def attention_mask(sight: torch.Tensor) -> torch.Tensor:
     return mask[:, None]
 
 
-def weighted_loss(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
+def weighted_loss(
+    model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor, sight: torch.Tensor
+) -> torch.Tensor:
     """Next-token cross-entropy, averaged with the weight of the predicted token."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        mask = attention_mask(batch.sight)
-        logits = model(batch.ids, attention_mask=mask, use_cache=False).logits
+        logits = model(ids, attention_mask=attention_mask(sight), use_cache=False).logits
     # The labels are rolled rather than the logits cut: no copy of the largest tensor is made.
-    labels, scale = batch.ids.roll(-1, dims=1), batch.weights.roll(-1, dims=1)
+    labels, scale = ids.roll(-1, dims=1), weights.roll(-1, dims=1)
     scale[:, -1] = 0.0
     loss = functional.cross_entropy(
         logits.float().flatten(0, 1), labels.flatten(), reduction="none"
@@ -217,7 +217,7 @@ def train_stage(
             group["lr"] = stage.rate * _schedule(step, stage.steps)
         length = _row_length(step / stage.steps)
         rows = short if length == SHORT_ROW else long
-        loss = weighted_loss(model, rows.batch(BATCH_TOKENS // length, length))
+        loss = weighted_loss(model, *rows.batch(BATCH_TOKENS // length, length))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimiser.step()
@@ -237,11 +237,9 @@ def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaF
 
 
 def _optimiser(model: LlamaForCausalLM, rate: float) -> torch.optim.Optimizer:
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() <= 1]
     groups = [
-        {"params": matrices, "weight_decay": WEIGHT_DECAY},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
 

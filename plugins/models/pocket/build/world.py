@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +11,15 @@ from random import Random
 from typing import Any
 
 from edit_harness_plugins.builders import fillers, templates, triples
-from edit_harness_plugins.builders.templates import Relation
 from edit_harness_plugins.builders.triples import Fact, FactTable
 
 WORLD_DIR = Path(__file__).resolve().parent.parent / "world"
 FACTS, TEMPLATES, FILLERS = "facts.json", "templates.json", "fillers.json"
 
-#: Relations whose objects are shared by too few subjects to have neighbours; they are never edited.
 UNSHARED_RELATIONS = frozenset({"P36"})
-
-#: Pseudo relations that carry the geometry rules.
-FORMULA, DESCRIPTION = "formula", "description"
+"""Relations whose objects are shared by too few subjects to have neighbours; they are never edited."""
+RULES = ("formula", "description")
+"""Pseudo relations that carry the geometry rules."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,10 @@ class Fillers(fillers.Fillers):
     flags: tuple[str, ...]
     made_up: Mapping[str, Any]
 
-    def name(self, rng: Random, company: bool = False) -> str:
-        """Make up a name of one or two words; a company may get an ending."""
+    def name(self, rng: Random, relation: str) -> str:
+        """Make up a relation's subject, of one or two words; a company may get an ending."""
         words = [self._word(rng) for _ in range(rng.choice((1, 2)))]
-        if company and rng.random() < 0.5:
+        if relation == "P159" and rng.random() < 0.5:
             words = [words[0], rng.choice(self.made_up["endings"])]
         return " ".join(words)
 
@@ -57,44 +55,27 @@ class World:
         return tuple(r for r in self.table.relations if r not in UNSHARED_RELATIONS)
 
 
-def load_world(folder: Path = WORLD_DIR) -> World:
+def load_world() -> World:
     """Read the world from its JSON files."""
+    table = FactTable(triples.read(WORLD_DIR / FACTS), templates.read(WORLD_DIR / TEMPLATES))
+    told, rules = read_json(FILLERS), read_json("rules.json")
+    known = vars(fillers.read(WORLD_DIR / FILLERS))
     return World(
-        table=_fact_table(triples.read(folder / FACTS), templates.read(folder / TEMPLATES)),
-        rules=_rule_table(read_json(folder / "rules.json")),
-        fillers=_fillers(folder / FILLERS),
+        table,
+        FactTable(
+            [Fact(rule["subject"], name, rule[name]) for rule in rules["rules"] for name in RULES],
+            {name: templates.of(name, rules["templates"][name], capitalise=True) for name in RULES},
+        ),
+        Fillers(**known, flags=tuple(told["flags"]), made_up=told["made_up"]),
     )
 
 
-def read_json(path: Path) -> Any:
+def read_json(name: str) -> Any:
     """Return what a file of the world says."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads((WORLD_DIR / name).read_text(encoding="utf-8"))
 
 
-def _fact_table(facts: Sequence[Fact], words: Mapping[str, Relation]) -> FactTable:
-    if twice := triples.several(facts):
-        raise ValueError(f"two objects for {next(iter(twice))}")
-    used = {fact.relation for fact in facts}
-    return FactTable(facts, {name: words[name] for name in words if name in used})
-
-
-def _rule_table(data: Mapping[str, Any]) -> FactTable:
-    relations = {
-        name: templates.of(name, data["templates"][name], capitalise=True)
-        for name in (FORMULA, DESCRIPTION)
-    }
-    facts = [
-        Fact(rule["subject"], name, rule[name]) for rule in data["rules"] for name in relations
-    ]
-    return FactTable(facts, relations)
-
-
-def _fillers(path: Path) -> Fillers:
-    data, known = read_json(path), fillers.read(path)
-    return Fillers(
-        known.frames,
-        known.words,
-        known.ranges,
-        flags=tuple(data["flags"]),
-        made_up=data["made_up"],
-    )
+def questions(table: FactTable, fact: Fact) -> list[str]:
+    """Return the questions for a fact's object."""
+    relation = table.relations[fact.relation]
+    return [relation.fill(question, fact.subject) for question in relation.questions]
