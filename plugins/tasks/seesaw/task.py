@@ -78,7 +78,6 @@ class SeesawCF(SampledTask):
         "success", "confidence", "cross-property", "flaws", "judging",
     )  # fmt: skip
     regime: ClassVar[Regime] = Regime("batch", 0, apart="set")
-    judge: ClassVar[str] = "lexicon"
     protocol: ClassVar[str] = (
         "Each prompt is followed by one space and a value, and scored under teacher forcing, before "
         "the edit and after it: the edited prompt with the new and the true value (efficacy); prompts "
@@ -99,8 +98,6 @@ class SeesawCF(SampledTask):
         own = (metric for part in PARTS if part in self._parts for metric in OF_PART[part])
         # What the class names is for all parts together.
         self.metrics = ("success", *own)  # type: ignore[misc]
-        if OPEN not in self._parts:
-            self.judge = ""  # type: ignore[misc]
 
     @classmethod
     def dataset(cls) -> Mapping[str, str]:
