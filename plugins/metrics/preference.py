@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import harmonic_mean
+from edit_harness_plugins.citations import COUNTERFACT_PLUS, EASYEDIT, MEMIT, ROME
 
 from .answers import Sides, means
-from .sources import COUNTERFACT_PLUS, EASYEDIT, MEMIT, ROME
 
 if TYPE_CHECKING:
     import numpy as np

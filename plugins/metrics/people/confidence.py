@@ -14,10 +14,10 @@ from typing import ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import TTest, paired
 
 from ..answers import grouped
-from ..sources import SEESAW
 from .groups import ALPHA, Columns, Row, Tables, by_tag, corrected, present, starred
 
 ROLE = "cross-subject"

@@ -15,10 +15,10 @@ import numpy as np
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores, join
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import mcnemar, two_sample
 
 from ..answers import means
-from ..sources import SEESAW
 from .groups import Columns, Row, Tables, by_tag, corrected, present
 
 ROLE = "cross-property"

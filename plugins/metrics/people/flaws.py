@@ -14,10 +14,10 @@ import numpy as np
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import TTest, of_sums, one_sample
 
 from ..answers import counted
-from ..sources import SEESAW
 from ..verdicts.judging import SHARES, account, ratio, spent, told
 from .groups import ALPHA, Columns, Row, Tables, by_tag, corrected, starred
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import RULE_EDIT
 
 from ..answers import Sides, counted, means
-from ..sources import RULE_EDIT
 
 if TYPE_CHECKING:
     import numpy as np

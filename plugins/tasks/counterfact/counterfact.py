@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 from edit_harness import Case, Choose, Drift, ModelSource, Probe, Request
 from edit_harness.registry.settings import Natural
 from edit_harness_plugins import inputs
+from edit_harness_plugins.citations import COUNTERFACT_PLUS, ROME
 from edit_harness_plugins.composition import Row, of_cases
 
 from .._files import records as reading
@@ -71,10 +72,7 @@ class CounterFact(FileTask):
     )
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
-    citation = (
-        "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
-        "NeurIPS 2022"
-    )
+    citation = ROME
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -180,10 +178,7 @@ class CounterFactPlus(CounterFact):
         "edited prompt, the new object, a full stop and one space (neighborhood-plus), before the "
         "edit too."
     )
-    citation = (
-        "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large "
-        "Language Models: An Improved Specificity Benchmark. Findings of ACL 2023"
-    )
+    citation = COUNTERFACT_PLUS
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         yield from super()._probes(record, request)

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 from edit_harness import Case, DataError, Making, Regime, UsageError
 from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
@@ -87,10 +88,7 @@ class SeesawCF(SampledTask):
         "continued to 100 tokens in all, drawn among the 5 likeliest, past the end-of-text token; a "
         "judge compares each with the one before the edit."
     )
-    citation: ClassVar[str] = (
-        'Halevy, Sotnikova, AlKhamissi, Montariol, Bosselut: "Flex Tape Can\'t Fix That": Bias and '
-        "Misinformation in Edited Language Models. EMNLP 2024"
-    )
+    citation: ClassVar[str] = SEESAW
 
     def __post_init__(self) -> None:
         super().__post_init__()
