@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -132,8 +131,7 @@ def _row(binding: Binding) -> Row:
     return person, title, prop, value
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """What a table says of an ethnic group; an empty text is nothing."""
 
     geo: str
