@@ -186,11 +186,8 @@ def _general(name: str) -> str:
     """Return answered questions: "built-in", "none" or those of a text file. Raises `DataError`."""
     if name == "none":
         return ""
-    path = (
-        BUILT_IN
-        if name == "built-in"
-        else local(name, "demonstrations is 'built-in', 'none', or a text file")
-    )
+    remedy = "demonstrations is 'built-in', 'none', or a text file"
+    path = BUILT_IN if name == "built-in" else local(name, remedy)
     if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text

@@ -75,7 +75,6 @@ class CounterFact(FileTask):
     citation = ROME
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.generation:
             # Of the class, `metrics` names those that every run has.
             self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
@@ -107,7 +106,11 @@ class CounterFact(FileTask):
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
-        library = self._library() if self.generation and self._refers else ""
+        library = ""
+        if self.generation and self._refers:
+            from . import snippets  # here, since it brings numpy and scipy along
+
+            library = snippets.library(self.references)
         for i, (record, problem) in enumerate(entries):
             if problem:
                 yield unusable(str(record["case_id"]), problem)
@@ -120,19 +123,11 @@ class CounterFact(FileTask):
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
         entries = self.records(self._file())
         usable = [record for record, problem in entries if not problem]
-        return {TITLE: table(usable),
-                **of_cases(self.cases())}  # fmt: skip
+        return {TITLE: table(usable), **of_cases(self.cases())}
 
     @property
     def _refers(self) -> bool:
         return self.references not in ("auto", "none")
-
-    def _library(self) -> str:
-        """Return the name of the reference texts; they are read if they are not in the cache."""
-        # Here, since it brings numpy and scipy along.
-        from . import snippets
-
-        return snippets.library(self.references)
 
     def _case(self, record: Record) -> Case:
         rewrite = record["requested_rewrite"]
