@@ -235,12 +235,7 @@ class SeesawCF(SampledTask):
         said = self.facts
         if self.tags != "auto":
             said = subjects.read(local(self.tags, "tags is 'auto', 'none', or a .json file"))
-        genders = {
-            person: gender
-            for person, gender in self.told.genders.items()
-            if not said.gender(person)
-        }
-        return replace(said, genders=genders)
+        return replace(said, genders=self.told.genders)
 
     def _noted(self) -> Iterator[str]:
         for name, own in self._named.items():
