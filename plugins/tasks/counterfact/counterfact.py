@@ -7,7 +7,7 @@ neighbouring subjects that should not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self
@@ -115,9 +115,8 @@ class CounterFact(FileTask):
             if problem:
                 yield unusable(str(record["case_id"]), problem)
                 continue
-            case = self._case(record)
             told = self.generation and i % self.generation == 0
-            yield self._with_texts(case, record, library) if told else case
+            yield self._case(record, library, told=bool(told))
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
@@ -129,27 +128,18 @@ class CounterFact(FileTask):
     def _refers(self) -> bool:
         return self.references not in ("auto", "none")
 
-    def _case(self, record: Record) -> Case:
-        rewrite = record["requested_rewrite"]
+    def _case(self, record: Record, library: str, *, told: bool) -> Case:
+        """Return the case, with probes for texts and what these should be like if some are told."""
+        name, rewrite = str(record["case_id"]), record["requested_rewrite"]
         request = request_of(rewrite)
-        relation = rewrite.get("relation_id")
-        probes = tuple(self._probes(record, request))
-        tags = {"relation": relation} if relation else {}
-        return Case(str(record["case_id"]), (request,), probes, tags)
-
-    def _with_texts(self, case: Case, record: Record, library: str) -> Case:
-        """Return the case with probes for texts, and with the name of what they should be like."""
-        queries = (
-            sampled_text(prompt, f"{self.seed}/{case.id}/{i}")
-            for i, prompt in enumerate(record.get("generation_prompts", ()))
-        )
-        probes = (*case.probes, *(Probe("generation", query) for query in queries))
-        rewrite = record["requested_rewrite"]
         relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
-        known = library and relation and target
-        about = {"library": library, "topic": f"{relation}/{target}"}
-        tags = about if known else {}
-        return replace(case, probes=probes, tags={**case.tags, **tags})
+        probes = [*self._probes(record, request)]
+        tags = {"relation": relation} if relation else {}
+        for i, prompt in enumerate(record.get("generation_prompts", ()) if told else ()):
+            probes.append(Probe("generation", sampled_text(prompt, f"{self.seed}/{name}/{i}")))
+        if told and library and relation and target:
+            tags |= {"library": library, "topic": f"{relation}/{target}"}
+        return Case(name, (request,), tuple(probes), tags)
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         neighbors = record["neighborhood_prompts"]

@@ -220,12 +220,9 @@ class SeesawCF(SampledTask):
         """The people of the file beside the data, or of the prepared one; none if there is none."""
         if (beside := self._folder / subjects.FILE).is_file():
             return subjects.read(beside)
-        prepared = cache_folder() / "tasks" / NAME / subjects.FILE
-        return (
-            subjects.read(prepared, "tags made by prepare")
-            if prepared.is_file()
-            else subjects.Subjects()
-        )
+        if (prepared := cache_folder() / "tasks" / NAME / subjects.FILE).is_file():
+            return subjects.read(prepared, "tags made by prepare")
+        return subjects.Subjects()
 
     @cached_property
     def people(self) -> subjects.Subjects:
