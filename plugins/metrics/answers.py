@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from edit_harness import Answer, Case, Metric, Text, Verdict
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Sides(Metric):
