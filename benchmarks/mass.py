@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import click
 
 import edit_harness as eh
+from edit_harness_plugins.controls.collapse import perplexity
 
 EDITORS = ("none", "memit", "alphaedit", "ft-l", "mend")
 SIZES = (1, 10, 56, 100, 316)
@@ -57,7 +58,8 @@ def _cell(run: eh.Results, name: str) -> str:
 
 
 def _perplexity(run: eh.Results) -> str:
-    return "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
+    found = perplexity(run)
+    return "{1:.3g} ({0:.3g})".format(*found) if found else "–"
 
 
 if __name__ == "__main__":

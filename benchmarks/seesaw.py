@@ -2,8 +2,9 @@
 
     python -m benchmarks.seesaw --figure docs/seesaw.svg
 
-Prints a table of all runs, and for all edits at once the tables by group, property and flaw, in
-Markdown; the figure has a bar of D_d for each editor, edited property and gender.
+Prints a table of all runs, and for all edits at once the tables by group and property, in Markdown; the
+figure has a bar of D_d for each editor, edited property and gender. No judge is needed: the texts of the
+open-ended part are not asked for.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Any
 import click
 
 import edit_harness as eh
+from edit_harness_plugins.controls.collapse import perplexity
 
 EDITORS = ("ft-l", "mend", "memit")
 REGIMES = {"all at once": None, "single": eh.Regime()}
 """None is the task's own: all edits of a set at once."""
-COLUMNS = ("ES", "D", "D_d", "CP", "CP-published", "Reflected")
+PARTS = "cross-subject,cross-property"
+COLUMNS = ("ES", "D", "D_d", "CP", "CP-published")
 GENDERS = {"gender=female": "#c2571a", "gender=male": "#1f6f8b"}
 BAR, HEIGHT, TOP, LEFT = 10, 120, 40, 50
 """The figure's sizes in pixels: of a bar, of the half above 0, of the margins."""
@@ -47,6 +50,7 @@ def main(
                     editor,
                     "seesaw-cf",
                     model,
+                    task_args={"part": PARTS},
                     regime=regime,
                     limit=limit,
                     output=output or temporary,
@@ -78,7 +82,8 @@ def _cell(run: eh.Results, name: str) -> str:
 
 
 def _perplexity(run: eh.Results) -> str:
-    return "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
+    found = perplexity(run)
+    return "{1:.3g} ({0:.3g})".format(*found) if found else "–"
 
 
 def _markdown(rows: Rows) -> Iterator[str]:

@@ -8,6 +8,7 @@ from made_runs import made
 from test_runner import Push
 
 import edit_harness as eh
+from edit_harness import Judge, Verdict, hookimpl
 from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
@@ -28,11 +29,36 @@ def runs(folder):
     return [made(folder, editor) for editor in ("none", Push(), "prompt")]
 
 
+class Length(Judge):
+    """The longer text has more of every flaw."""
+
+    kinds = {"compare": "aspects"}  # noqa: RUF012
+
+    def judge(self, replies):
+        return [self.compared(len(reply.key.right), reply) for reply in replies]
+
+    def compared(self, before, reply):
+        more = float((len(reply.text) > before) - (len(reply.text) < before))
+        return Verdict("decided", 1.0, ratings=dict.fromkeys(reply.key.about["aspects"], more))
+
+
+class Judges:
+    @hookimpl
+    def edit_harness_register_judges(self, register):
+        register("length", Length, "How long texts are")
+
+
 @pytest.fixture(scope="module")
 def seesaw(folder):
     """A run of the bundled sample: four edits of each of ten sets."""
-    args = {"samples": 1}
-    return eh.evaluate("ft-l", "seesaw-cf", "pocket", limit=LIMIT, task_args=args, output=folder)
+    plugins = Plugins.installed()
+    plugins.add(Judges(), "tests")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plugins, "installed", classmethod(lambda cls: plugins))
+        return eh.evaluate(
+            "ft-l", "seesaw-cf", "pocket", limit=LIMIT, task_args={"samples": 1}, judge="length",
+            output=folder,
+        )  # fmt: skip
 
 
 def numbers(*texts, better="higher"):

@@ -5,7 +5,6 @@ from edit_harness import Register, hookimpl
 JUDGES = {
     "match": ("match:Match", "Names: is it the answer, or is the answer in it?"),
     "symbolic": ("symbolic.judge:Symbolic", "Algebra: formulas, numbers, descriptions"),
-    "lexicon": ("lexicon:Lexicon", "Words of flaws: a smoke test, no judge's number"),
     "openai": ("model.openai:OpenAI", "A language model on a server, asked in JSON"),
     "hf": ("model.hf:HF", "A language model on this machine, asked in JSON"),
 }

@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import TypeVar
 
 from edit_harness import Answer, Case, Metric, Text, Verdict
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Sides(Metric):
@@ -36,9 +40,9 @@ def _named(when: str, values: Mapping[str, float]) -> dict[str, float]:
     return {f"{when}_{name}": value for name, value in values.items()}
 
 
-def grouped(found: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+def grouped(found: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Return the values of each name, in the order in which the names come."""
-    groups: dict[str, list[float]] = {}
+    groups: dict[K, list[V]] = {}
     for name, value in found:
         groups.setdefault(name, []).append(value)
     return groups

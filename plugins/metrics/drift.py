@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Divergence, Measure, Metric
+from edit_harness_plugins.citations import COUNTERFACT_PLUS
 
 from .answers import means
-from .sources import COUNTERFACT_PLUS
 
 SUFFIXES = {"neighborhood": "", "neighborhood-plus": "+"}
 PLUS = ", edited fact in front"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import harmonic_mean
+from edit_harness_plugins.citations import COUNTERFACT_PLUS, EASYEDIT, MEMIT, ROME
 
 from .answers import Sides, means
-from .sources import COUNTERFACT_PLUS, EASYEDIT, MEMIT, ROME
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,12 +128,20 @@ def measures_of(
 COMBINED = ("efficacy", "paraphrase", "neighborhood")
 """The roles whose means are combined into one number."""
 
-_success = measures_of(
-    "S",
-    ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"),
-    "Meng et al. (2022), section 3.4, for P[o] an object's probability; in the code, and here, nll "
-    "is the mean over its tokens",
-)
+
+def with_mean(
+    mean: str, letter: str, formulas: tuple[str, str], source: str, source_of_mean: str
+) -> dict[str, Measure]:
+    """Return what `measures_of` does, with a harmonic mean before the scores of the attribute."""
+    found = measures_of(letter, formulas, source)
+    neighbors, attribute = f"N{letter}", found.pop(f"A{letter}")
+    formula = f"harmonic mean of E{letter}, P{letter} and {neighbors}"
+    return {
+        **found,
+        neighbors: replace(found[neighbors], known=True),
+        mean: Measure(formula, source=source_of_mean, probes=COMBINED),
+        f"A{letter}": attribute,
+    }
 
 
 class Combined(Preference):
@@ -162,17 +170,14 @@ class Success(Combined):
     letter = "S"
     combined = "S"
     citation = f"{ROME}. {COUNTERFACT_PLUS}"
-    measures: ClassVar[Mapping[str, Measure]] = {
-        **{name: measure for name, measure in _success.items() if name != "AS"},
-        "NS": replace(_success["NS"], known=True),
-        "S": Measure(
-            "harmonic mean of ES, PS and NS",
-            source="Meng et al. (2022), section 3.4; MEMIT's code takes it of rounded percentages, "
-            "that of CounterFact+ of NS+ too",
-            probes=COMBINED,
-        ),
-        "AS": _success["AS"],
-    }  # fmt: skip
+    measures = with_mean(
+        "S", "S",
+        ("mean of [nll(true) > nll(new)]", "mean of [nll(new) > nll(true)]"),
+        "Meng et al. (2022), section 3.4, for P[o] an object's probability; in the code, and here, "
+        "nll is the mean over its tokens",
+        "Meng et al. (2022), section 3.4; MEMIT's code takes it of rounded percentages, that of "
+        "CounterFact+ of NS+ too",
+    )  # fmt: skip
 
     def score(self, answer: Scores, right: int) -> float:
         """Return 1 if the right object is the likelier, else 0."""
@@ -217,14 +222,6 @@ class Accuracy(Preference):
         return float(answer.exact(right))
 
 
-_shares = measures_of(
-    "T",
-    ("share of the new object's tokens that are argmax",
-     "share of the true object's tokens that are argmax"),
-    "Meng et al. (2023), Eq. 21-23, which ask for whole objects; the code, and we, count tokens",
-)  # fmt: skip
-
-
 def agreement(expected: Sequence[int], said: Sequence[int]) -> float:
     """Return the share of places with the same token, in [0, 1]; a place without one differs."""
     same = sum(one == other for one, other in zip(expected, said, strict=False))
@@ -242,17 +239,13 @@ class TokenAccuracy(Combined):
     combined = "ST"
     citation = MEMIT
     compares = False
-    measures: ClassVar[Mapping[str, Measure]] = {
-        **{name: measure for name, measure in _shares.items() if name != "AT"},
-        "NT": replace(_shares["NT"], known=True),
-        "ST": Measure(
-            "harmonic mean of ET, PT and NT",
-            source="the zsRE tables of Meng et al. (2023); it is in ROME's code, and commented out "
-            "in MEMIT's",
-            probes=COMBINED,
-        ),
-        "AT": _shares["AT"],
-    }  # fmt: skip
+    measures = with_mean(
+        "ST", "T",
+        ("share of the new object's tokens that are argmax",
+         "share of the true object's tokens that are argmax"),
+        "Meng et al. (2023), Eq. 21-23, which ask for whole objects; the code, and we, count tokens",
+        "the zsRE tables of Meng et al. (2023); it is in ROME's code, and commented out in MEMIT's",
+    )  # fmt: skip
 
     def score(self, answer: Scores, right: int) -> float:
         """Return the share of the right answer's tokens that are the likeliest in their place."""

@@ -17,9 +17,9 @@ from statistics import fmean
 from typing import ClassVar
 
 from edit_harness import Answer, Case, Generate, Measure, Metric, Text
+from edit_harness_plugins.citations import ENTROPY, MEMIT, ROME
 from edit_harness_plugins.texts import digest, find
 
-from .sources import ENTROPY, MEMIT, ROME
 from .treebank import tokens
 
 ROLE = "generation"

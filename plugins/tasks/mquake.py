@@ -16,6 +16,7 @@ from msgspec import field
 
 from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request
 from edit_harness_plugins import inputs
+from edit_harness_plugins.citations import MQUAKE
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
 
@@ -91,10 +92,7 @@ class MQuAKE(GivenFileTask):
         "aliases: the whole of it, or, where no answered ones stand before, what stands before any of "
         "its full stops."
     )
-    citation = (
-        "Zhong, Wu, Manning, Potts, Chen: MQuAKE: Assessing Knowledge Editing in Language Models via "
-        "Multi-Hop Questions. EMNLP 2023"
-    )
+    citation = MQUAKE
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task with the model's own sample, if it brings one, and what stands before."""
@@ -188,11 +186,8 @@ def _general(name: str) -> str:
     """Return answered questions: "built-in", "none" or those of a text file. Raises `DataError`."""
     if name == "none":
         return ""
-    path = (
-        BUILT_IN
-        if name == "built-in"
-        else local(name, "demonstrations is 'built-in', 'none', or a text file")
-    )
+    remedy = "demonstrations is 'built-in', 'none', or a text file"
+    path = BUILT_IN if name == "built-in" else local(name, remedy)
     if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text

@@ -2,14 +2,12 @@
 
 import pytest
 from judge_server import serving
-from seesaw_cases import ABOUT
 from symbolic_answers import ANSWERS, KEYS
 from test_judge_questions import KEYS as CHAT_KEYS
 from test_judge_questions import PAIR
 
 from edit_harness import Judge, Key, Reply, Text
 from edit_harness.testing import JudgeTests
-from edit_harness_plugins.judges.lexicon import Lexicon
 from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.judges.model.hf import HF
 from edit_harness_plugins.judges.model.openai import OpenAI
@@ -39,14 +37,6 @@ class TestSymbolic(JudgeTests):
     def setup_class(cls):
         """Start the process that judges: it stays for all of a run."""
         cls.judge.judge(cls.replies[:1])
-
-
-class TestLexicon(JudgeTests):
-    judge = Lexicon()
-    replies = tuple(
-        Reply("Ada is", text, Key("compare", " a poet.", about=ABOUT))
-        for text in (" a poet.", " a female poet.", " a priest's wife, female.", "", " wealthy.")
-    )
 
 
 class TestOpenAI(JudgeTests):
@@ -97,4 +87,4 @@ def test_every_judge_is_tested(request):
 
     names = []
     judges.edit_harness_register_judges(lambda name, *_: names.append(name))
-    assert names == ["match", "symbolic", "lexicon", "openai", "hf"]
+    assert names == ["match", "symbolic", "openai", "hf"]

@@ -384,6 +384,6 @@ def test_the_command_says_what_its_data_may_be(data, monkeypatch, tmp_path):
 def test_groups_that_nobody_describes_leave_no_tag(tables):
     groups = gather.groups_in(tables)
     assert "Q404" not in groups
-    assert gather.tagged({"Q3": gather.Person("Cid", {"P172": ["Q404"]})}, groups, {})["Q3"] == {
+    assert gather.entry(gather.Person("Cid", {"P172": ["Q404"]}), groups, {}) == {
         "name": "Cid", "gender": "", "race": [], "geo": [], "dead": False, "values": {},
     }  # fmt: skip

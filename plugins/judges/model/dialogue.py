@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from edit_harness import Judge, Reply, Verdict
 
@@ -46,9 +46,8 @@ Said = Answer | Unfit | Unanswered
 class ModelJudge(Judge):
     """A language model says whether a text is right; equal replies are judged once."""
 
-    if TYPE_CHECKING:
-        twice: float
-        seed: int
+    twice: float
+    seed: int
 
     version: ClassVar[str] = "1"
     citation: ClassVar[str] = "Zheng et al., 2023 (language models as judges)"

@@ -7,7 +7,6 @@ is followed, so that the key stays with its host, and nothing is shown or stored
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 from anyio.from_thread import start_blocking_portal
 
-from edit_harness.files import cache_folder, replacing
+from edit_harness.files import cache_folder, digest, replacing
 
 from .dialogue import Answer, Unanswered
 from .prompts import encodable
@@ -214,7 +213,7 @@ class Server:
         chosen = self.judge.cache != "auto"
         folder = Path(self.judge.cache) if chosen else cache_folder() / "judgements"
         about = {"url": self.url, **self._settings(), "prompt": prompt}
-        mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        mark = digest(about)
         return folder.expanduser() / mark[:2] / f"{mark}.json"
 
     def _kept(self, file: Path | None) -> Answer | None:

@@ -6,7 +6,6 @@ replies, of which people say whether they are right. What is asked comes from th
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Literal
 
 from edit_harness.data import Key, Text, Verdict
 from edit_harness.errors import DataError
-from edit_harness.files import dumps
+from edit_harness.files import digest
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import OK, Record
 from edit_harness.run.results import Results
@@ -86,7 +85,7 @@ class Item:
     @property
     def digest(self) -> str:
         """A SHA-256 over its texts."""
-        return hashlib.sha256(dumps([self.prompt, self.before, self.after]).encode()).hexdigest()
+        return digest([self.prompt, self.before, self.after])
 
     @property
     def edited(self) -> str:

@@ -8,7 +8,6 @@ before it. The key, which is not handed out, says which text is which.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import re
@@ -22,7 +21,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from edit_harness.errors import DataError, UsageError
-from edit_harness.files import dumps, replacing
+from edit_harness.files import digest, replacing
 from edit_harness.folder.manifest import fingerprint
 from edit_harness.run.results import Results
 
@@ -80,7 +79,7 @@ class Export:
     def digest(self) -> str:
         """A SHA-256 over the texts and their order; who gets them is no part of it."""
         texts = [[*item.place, item.swapped, item.digest] for item in self.items]
-        return hashlib.sha256(dumps([self.form, self.run, texts]).encode()).hexdigest()
+        return digest([self.form, self.run, texts])
 
     @cached_property
     def named(self) -> dict[str, Item]:

@@ -262,8 +262,10 @@ class Parser(Nouns):
             paired = len(found) > 1 and not whole
             inner = self._lists > 1 and not commas and (grouped or paired)
             mark = self.at
+            sequel = self._sequel()
+            self.at = mark
             comma = self.take(",")
-            if not (self.take("and") or comma) or inner or self._sequel_at(mark):
+            if not (self.take("and") or comma) or inner or sequel:
                 self.at = mark
                 break
             commas = commas or comma
@@ -273,13 +275,6 @@ class Parser(Nouns):
             following = found[-1] if self.take("itself") else self.expression(least)
             found.extend(following if isinstance(following, tuple) else [following])
         self._lists -= 1
-        return found
-
-    def _sequel_at(self, mark: int) -> bool:
-        """Tell whether a comma or an "and" leads on to a further step."""
-        at, self.at = self.at, mark
-        found = bool(self._sequel())
-        self.at = at
         return found
 
     def _at_item(self) -> bool:

@@ -185,10 +185,6 @@ def _extreme(kind: type[Expr]) -> Phrase:
     return read
 
 
-def _their(parser: Parser) -> Value:
-    return parser.expression(COUNTED)
-
-
 def _result(parser: Parser) -> Value:
     parser.expect("of")
     return parser.expression(LOOSEST)
@@ -229,7 +225,7 @@ READERS: Mapping[str, Phrase] = {
     "doubling": _changed("doubled"), "halving": _changed("halved"), "tripling": _changed("tripled"),
     "sqrt": _sqrt, "sin sine": _function(sympy.sin), "cos cosine": _function(sympy.cos),
     "tan tangent": _function(sympy.tan), "min smallest minimum shortest least": _extreme(sympy.Min),
-    "max largest maximum": _extreme(sympy.Max), "their": _their, "result": _result,
+    "max largest maximum": _extreme(sympy.Max), "their": lambda parser: parser.expression(COUNTED), "result": _result,
     "add adding summing": _together("to", Add), "multiply multiplying": _together("by", Mul),
     "subtract subtracting": _of_two("from", lambda what, whole: whole - what),
     "divide dividing": _of_two("by", divided),

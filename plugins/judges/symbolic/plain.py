@@ -51,7 +51,7 @@ EXPONENT, GROUP = re.compile(r"\^\s*\{([^{}]*)\}"), re.compile(r"\{([^{}]*)\}")
 
 def plain(text: str) -> str:
     """Return a text without LaTeX, Unicode's signs and Markdown."""
-    text = SMALL_FRACTION.sub(_small_fraction, text)
+    text = SMALL_FRACTION.sub(lambda found: f"({found[1]}/{found[2]})".translate(DIGITS), text)
     text = VULGAR.sub(_vulgar, text)
     text = re.sub(f"[{SUPERSCRIPTS}]+", lambda found: f"^({found[0].translate(DIGITS)})", text)
     text = re.sub(f"[{SUBSCRIPTS}]+", lambda found: f"_{found[0].translate(DIGITS)} ", text)
@@ -59,10 +59,6 @@ def plain(text: str) -> str:
     text = RAISED_RING.sub("°", text).translate(SIGNS).translate(GREEK)
     text = MODULE.sub("", BOLD.sub(r"\1", text))
     return _without_latex(text) if re.search(r"[\\${}]", text) else text
-
-
-def _small_fraction(found: re.Match[str]) -> str:
-    return f"({found[1].translate(DIGITS)}/{found[2].translate(DIGITS)})"
 
 
 def _vulgar(found: re.Match[str]) -> str:

@@ -21,6 +21,8 @@ from .rule import Rule
 from .words import CONNECTING, LONGEST, SIGNS, UNITS, tokens
 
 LONGEST_SOLUTION = 8_000
+ASKED = re.compile(r"([A-Za-z]\w*(?:\s*(?:\^|\*\*)\s*2|²)?)\s*=\s*$")
+"""What a prompt has of the equation."""
 ASIDE = re.compile(
     r"\((?:in|where|with|or|since|because|units?|see|using|i\.e|approx\w*|about|which|the|an?(?= [a-z]{3}))\b(?:[^()]|\([^()]*\))*\)",
     re.IGNORECASE,
@@ -72,7 +74,9 @@ class Reading:
 
 def read_formula(text: str, rule: Rule, prompt: str = "") -> Reading:
     """Return what the first equation of a reply says; raises `Unread`."""
-    line = _completed(_first_line(text), prompt)
+    line = _first_line(text)
+    if asked := ASKED.search(prompt):
+        line = f"{plain(asked[1])} = {line}"
     letters = {found[1]: found[2].strip() for found in LETTER_MEANS.finditer(line)}
     line = ASIDE.sub(" ", line)
     return replace(_equations(line, rule) or _without_equation(line, rule), letters=letters)
@@ -126,11 +130,6 @@ def _first_line(text: str) -> str:
     if not line.strip(" .?!:"):
         raise Unread("nothing is said")
     return line
-
-
-def _completed(line: str, prompt: str) -> str:
-    found = re.search(r"([A-Za-z]\w*(?:\s*(?:\^|\*\*)\s*2|²)?)\s*=\s*$", prompt)
-    return f"{plain(found[1])} = {line}" if found else line
 
 
 def _equations(line: str, rule: Rule) -> Reading | None:

@@ -59,7 +59,9 @@ def _formula(right: str, old: str, about: Mapping[str, Any], text: str, prompt: 
     rule = Rule.of(about)
     keys = [read_key(key, rule.variables) for key in ((right, old) if old else (right,))]
     reading = read(text, rule, prompt)
-    return _decided(reading, [_match(reading, key, rule) for key in _leveled(keys, reading, rule)])
+    if reading.squared and not rule.squared:
+        keys = [as_square(key) for key in keys]
+    return _decided(reading, [_match(reading, key, rule) for key in keys])
 
 
 def read(text: str, rule: Rule, prompt: str) -> Reading:
@@ -68,11 +70,6 @@ def read(text: str, rule: Rule, prompt: str) -> Reading:
     if rule.squared and reading.squared is False:
         return replace(reading, value=as_square(reading.value), squared=True)
     return reading
-
-
-def _leveled(keys: list[Expr], reading: Reading, rule: Rule) -> list[Expr]:
-    """Return the keys, squared if the reply is of the square and the rule is not."""
-    return [as_square(key) for key in keys] if reading.squared and not rule.squared else keys
 
 
 def _match(reading: Reading, key: Expr, rule: Rule) -> Match:

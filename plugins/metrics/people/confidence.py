@@ -14,10 +14,10 @@ from typing import ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import TTest, paired
 
 from ..answers import grouped
-from ..sources import SEESAW
 from .groups import ALPHA, Columns, Row, Tables, by_tag, corrected, present, starred
 
 ROLE = "cross-subject"
@@ -72,19 +72,19 @@ class Confidence(Metric):
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
         """Return D by group and its tests for each set of cases, and how often it falls."""
-        sets = {name: _groups(own) for (name,), own in by_tag(cases, columns, "set").items()}
-        sets = {name: groups for name, groups in sets.items() if groups}
+        of_sets = {name: own for (name,), own in by_tag(cases, columns, "set").items()}
+        sets = {name: groups for name, own in of_sets.items() if (groups := _groups(own))}
         found: Tables = {f"D_d by group and set; {STARS}": list(_together(sets))}
         for name, groups in sets.items():
-            found[f"D by group, {name}"] = [_means(group, own) for group, own in groups.items()]
+            found[f"D by group, {name}"] = [_means(group, of_sets[name]) for group in groups]
             found[f"tests of D_d by group, {name}"] = [
                 {"group": group or "all", "low 95%": own.test.low, "high 95%": own.test.high}
-                | {"t": own.test.t, **_cells(own.test, own.adjusted)}
+                | {"t": own.test.t, **own.cells}
                 for group, own in groups.items()
             ]
         # In how many of the tests D falls, as the paper's Tables 8 and 9 have it, uncorrected.
         tested = [
-            (name, group, _falls(own.test, own.adjusted))
+            (name, group, own.falls)
             for name, groups in sets.items()
             for group, own in groups.items()
             if group and own.test.p is not None
@@ -98,26 +98,23 @@ class Confidence(Metric):
         return {title: rows for title, rows in found.items() if rows}
 
 
-class Group(NamedTuple):
-    """D of the cases that have a group of people before and after, and its test among the others'."""
+class Tested(NamedTuple):
+    """The test of D_d of a group of people, among those of other groups."""
 
     test: TTest
     adjusted: float | None
     """The p corrected for the number of groups; the whole is none of them."""
-    before: float
-    after: float
-    prompts: int
 
+    @property
+    def falls(self) -> list[bool]:
+        """Whether D falls, and by the corrected p too: a p of both sides, and D_d below 0."""
+        down = self.test.mean is not None and self.test.mean < 0
+        return [down and p is not None and p < ALPHA for p in (self.test.p, self.adjusted)]
 
-def _falls(test: TTest, adjusted: float | None) -> list[bool]:
-    """Tell whether D falls, and by the corrected p too: a p of both sides, and D_d below 0."""
-    down = test.mean is not None and test.mean < 0
-    return [down and p is not None and p < ALPHA for p in (test.p, adjusted)]
-
-
-def _cells(test: TTest, adjusted: float | None) -> Row:
-    """Return the last cells of a row of tests: a star for a fall, two if it is one corrected."""
-    return {"p": test.p, "p BH": adjusted, "falls": "*" * sum(_falls(test, adjusted))}
+    @property
+    def cells(self) -> Row:
+        """The last cells of a row of tests: a star for a fall, two if it is one corrected."""
+        return {"p": self.test.p, "p BH": self.adjusted, "falls": "*" * sum(self.falls)}
 
 
 def _read(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
@@ -166,40 +163,35 @@ def _sides(group: str) -> tuple[str, str]:
     return _name("pre_D", group), _name("post_D", group)
 
 
-def _groups(columns: Columns) -> dict[str, Group]:
+def _groups(columns: Columns) -> dict[str, Tested]:
     tests = _tests(columns)
     adjusted = corrected({group: test for group, test in tests.items() if group})
-    found = {}
-    for group, test in tests.items():
-        *sides, prompts = present(columns, *_sides(group), _name("prompts", group))
-        before, after = (float(side.mean()) for side in sides)
-        found[group] = Group(test, adjusted.get(group), before, after, int(prompts.sum()))
-    return found
+    return {group: Tested(test, adjusted.get(group)) for group, test in tests.items()}
 
 
-def _together(sets: Mapping[str, Mapping[str, Group]]) -> Iterator[Row]:
+def _together(sets: Mapping[str, Mapping[str, Tested]]) -> Iterator[Row]:
     """Yield D_d of every group in every set, as the paper's Tables 10, 12 and 14 do."""
     named = {group for groups in sets.values() for group in groups if group}
     for group in ("", *sorted(named, key=_place)) if sets else ():
         yield {"group": group or "all", **{n: _shown(own.get(group)) for n, own in sets.items()}}
 
 
-def _shown(own: Group | None) -> str:
-    return starred(own.test.mean, sum(_falls(own.test, own.adjusted))) if own else "–"
+def _shown(own: Tested | None) -> str:
+    return starred(own.test.mean, sum(own.falls)) if own else "–"
 
 
-def _means(group: str, own: Group) -> Row:
+def _means(group: str, columns: Columns) -> Row:
+    before, after, prompts = present(columns, *_sides(group), _name("prompts", group))
     return {
-        "group": group or "all", "cases": own.test.n, "prompts": own.prompts,
-        "before": own.before, "after": own.after, "D_d": own.test.mean,
+        "group": group or "all", "cases": len(prompts), "prompts": int(prompts.sum()),
+        "before": float(before.mean()), "after": float(after.mean()),
+        "D_d": float((after - before).mean()),
     }  # fmt: skip
 
 
 def _counted(heading: str, found: Sequence[tuple[str, list[bool]]]) -> list[Row]:
     """Return how many tests there are under each name, and in how many of them D falls."""
-    tested: dict[str, list[list[bool]]] = {}
-    for name, falls in found:
-        tested.setdefault(name, []).append(falls)
+    tested = grouped(found)
     if len(tested) > 1:
         tested["all"] = [falls for _, falls in found]
     rows: list[Row] = []
@@ -225,4 +217,4 @@ def _crossed(name: str, cases: Sequence[Case], columns: Columns) -> Iterator[Row
         test = tests[continent, group]
         race = group.partition("=")[2]
         cells = {"continent": continent, "race": race, "cases": test.n, "D_d": test.mean}
-        yield {**cells, **_cells(test, adjusted)}
+        yield {**cells, **Tested(test, adjusted).cells}

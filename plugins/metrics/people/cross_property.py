@@ -15,10 +15,10 @@ import numpy as np
 
 from edit_harness import Answer, Case, Choose, Measure, Metric, Probe, Scores, join
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import mcnemar, two_sample
 
 from ..answers import means
-from ..sources import SEESAW
 from .groups import Columns, Row, Tables, by_tag, corrected, present
 
 ROLE = "cross-property"
@@ -81,16 +81,13 @@ class CrossProperty(Metric):
 
 def _shares(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
     """Return the shares of a case's prompts that are answered rightly; before, also of guesses."""
-    asked = [
-        (probe, answer, golds)
+    return means(
+        (CHANCE if name == CHANCE else f"{when}_{name}", share)
         for probe, answer in zip(case.probes, answers, strict=True)
         if (golds := _golds(probe)) and isinstance(answer, Scores)
-    ]
-    right = means(
-        (f"{when}_{name}", value) for each in asked for name, value in _right(*each).items()
+        for name, share in _right(probe, answer, golds).items()
+        if name != CHANCE or when == "pre"
     )
-    guessed = [_guessed(probe, golds) for probe, _, golds in asked] if when == "pre" else []
-    return right | ({CHANCE: fmean(guessed)} if guessed else {})
 
 
 def _golds(probe: Probe) -> list[str]:
@@ -107,10 +104,12 @@ def _right(probe: Probe, answer: Scores, golds: Sequence[str]) -> dict[str, floa
     likeliest = _best(query.candidates, sums)
     by_mean = _best(query.candidates, [-answer.nll(i) for i in range(len(sums))])
     whole = join(query.prompt, likeliest) if likeliest else ""
+    candidates = set(query.candidates)
     return {
         "CP": float(likeliest in golds),
         "CP-norm": float(by_mean in golds),
         "CP-published": float(any(label in whole for label in golds)),
+        CHANCE: len(candidates & set(golds)) / len(candidates),
     }
 
 
@@ -120,12 +119,6 @@ def _best(candidates: Sequence[str], scores: Sequence[float]) -> str | None:
     if any(map(math.isnan, scores)) or scores.count(best) > 1:
         return None
     return candidates[scores.index(best)]
-
-
-def _guessed(probe: Probe, golds: Sequence[str]) -> float:
-    assert isinstance(probe.query, Choose)
-    candidates = set(probe.query.candidates)
-    return len(candidates & set(golds)) / len(candidates)
 
 
 Cells = Mapping[tuple[str, ...], Columns]

@@ -14,10 +14,10 @@ import numpy as np
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.significance import TTest, of_sums, one_sample
 
 from ..answers import counted
-from ..sources import SEESAW
 from ..verdicts.judging import SHARES, account, ratio, spent, told
 from .groups import ALPHA, Columns, Row, Tables, by_tag, corrected, starred
 
@@ -138,15 +138,12 @@ def _starred(row: Row | None) -> str:
 
 def _by_pair(columns: Columns, suffix: str) -> list[Row]:
     """Return the flaws with their tests over pairs, as published, and how far to trust the judge."""
-    names = {
-        flaw: [f"{what} {flaw}{suffix}" for what in ("pairs", "sum", "squares")] for flaw in FLAWS
-    }
-    sums = {
-        flaw: [float(np.nansum(columns[name])) for name in own]
-        for flaw, own in names.items()
-        if own[0] in columns
-    }
-    tests = {flaw: of_sums(int(pairs), *rest) for flaw, (pairs, *rest) in sums.items()}
+    tests = {}
+    for flaw in FLAWS:
+        names = [f"{what} {flaw}{suffix}" for what in ("pairs", "sum", "squares")]
+        if names[0] in columns:
+            pairs, *rest = (float(np.nansum(columns[name])) for name in names)
+            tests[flaw] = of_sums(int(pairs), *rest)
     return [row | _trust(columns) for row in _rows(tests, "pairs")]
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from edit_harness import Case
 from edit_harness_plugins.significance import McNemar, TTest, benjamini_hochberg
 
+from ..answers import grouped
+
 Columns = Mapping[str, np.ndarray]
 Row = Mapping[str, Any]
 Tables = dict[str, Sequence[Row]]
@@ -22,11 +24,8 @@ def by_tag(cases: Sequence[Case], columns: Columns, *tags: str) -> dict[tuple[st
 
     Cases that lack one of the tags are in no group.
     """
-    found: dict[tuple[str, ...], list[int]] = {}
-    for number, case in enumerate(cases):
-        values = tuple(case.tags.get(tag, "") for tag in tags)
-        if all(values):
-            found.setdefault(values, []).append(number)
+    tagged = (tuple(case.tags.get(tag, "") for tag in tags) for case in cases)
+    found = grouped((values, number) for number, values in enumerate(tagged) if all(values))
     return {
         values: {name: each[np.array(found[values])] for name, each in columns.items()}
         for values in sorted(found)

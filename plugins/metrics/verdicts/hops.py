@@ -14,9 +14,9 @@ import numpy as np
 
 from edit_harness import Answer, Case, Measure, Scores, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import MQUAKE
 
 from ..answers import Sides, counted, every, some
-from ..sources import MQUAKE
 
 EDIT, HOP, OLD_HOP, QUESTION = "efficacy", "single-hop", "old-single-hop", "multi-hop"
 WINS, EDITS = " successes", " edits"

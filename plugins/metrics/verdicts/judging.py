@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from edit_harness import Answer, Case, Measure, Metric, Text, Verdict
+from edit_harness_plugins.citations import PAIRWISE
 
 from ..people.groups import Columns
-from ..sources import PAIRWISE
 
 ANY = ("any with a key",)
 SHARES = {"Unparsed": ("unparsed", "verdicts"), "Swapped": ("swapped", "tried")}

@@ -15,9 +15,9 @@ import numpy as np
 
 from edit_harness import Answer, Case, Measure, Metric
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import RIPPLE_EDITS
 
 from ..answers import counted, every, grouped, means, some
-from ..sources import RIPPLE_EDITS
 
 FACT, CONDITION = "fact", "condition"
 AXES = {

@@ -7,7 +7,7 @@ is given; what it has not judged yet is left out. Rev, the parts of IP, RU and H
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from edit_harness import Answer, Case, Measure, Metric, Probe, Text, Verdict
 from edit_harness.stats import column_means
+from edit_harness_plugins.citations import RULE_EDIT
 
 from ..answers import Sides, counted, means
-from ..sources import RULE_EDIT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 NEIGHBORHOOD, HIERARCHY = "neighborhood", "hierarchy"
 ANSWERS = {"efficacy": "Rel", "paraphrase": "Gen", "instance": "IP"}
 """What the share of right answers to the probes of a role is called."""
-INSTANCES = {"direct": "IP-direct", "steps": "IP-steps"}
 UNDERSTANDING = "understanding"
 FORMS = {"formula": "RU-f", "description": "RU-d"}
+SPLIT = {
+    UNDERSTANDING: ("of", FORMS),
+    "instance": ("kind", {"direct": "IP-direct", "steps": "IP-steps"}),
+}
+"""The roles whose probes are of several parts: the tag that tells, and the name of each part's share."""
 CHECKS = " checks"
 """Ends the name of a column that says how many checks a share is of."""
 ASKING = (*ANSWERS, UNDERSTANDING, HIERARCHY)
@@ -130,12 +134,8 @@ def _asked(case: Case) -> dict[str, None]:
 
 def _names(probe: Probe) -> list[str]:
     """Return which shares of right answers a probe belongs to, RU as a whole left out."""
-    if probe.role == UNDERSTANDING:
-        names = [FORMS.get(probe.tags.get("of", ""), "")]
-    elif probe.role == "instance":
-        names = [ANSWERS[probe.role], INSTANCES.get(probe.tags.get("kind", ""), "")]
-    else:
-        names = [ANSWERS.get(probe.role, "")]
+    tag, parts = SPLIT.get(probe.role, ("", {}))
+    names = ANSWERS.get(probe.role), parts.get(probe.tags.get(tag, ""))
     return [name for name in names if name]
 
 
@@ -220,6 +220,16 @@ def agreement(old: str, new: str) -> float:
     return sum(one == two for one, two in zip(pieces, others, strict=False)) / len(pieces)
 
 
+PARTS: Mapping[str, Mapping[str, str]] = {
+    "HG": {},
+    "HG-f": {"of": "formula"},
+    "HG-i": {"of": "instance"},
+    "HG-published": {"link": "published"},
+    "HG-ours": {"link": "ours"},
+}
+"""The tags that the checks of each share have."""
+
+
 class RuleHierarchy(Sides):
     """Right answers about rules that depend on the edited one: all checks of all cases count alike.
 
@@ -257,22 +267,9 @@ class RuleHierarchy(Sides):
 def _pooled(scored: Sequence[tuple[Probe, float]]) -> dict[str, float]:
     """Return the share of right answers in each part of the checks, and how many these are."""
     values: dict[str, float] = {}
-    for name, belongs in PARTS.items():
-        own = (score for probe, score in scored if probe.role == HIERARCHY and belongs(probe))
-        if scores := list(own):
+    asked = [(probe.tags.items(), score) for probe, score in scored if probe.role == HIERARCHY]
+    for name, part in PARTS.items():
+        if scores := [score for tags, score in asked if part.items() <= tags]:
             values[name] = fmean(scores)
             values[f"{name}{CHECKS}"] = float(len(scores))
     return values
-
-
-def _tagged(tag: str, value: str) -> Callable[[Probe], bool]:
-    return lambda probe: probe.tags.get(tag) == value
-
-
-PARTS: Mapping[str, Callable[[Probe], bool]] = {
-    "HG": lambda probe: True,
-    "HG-f": _tagged("of", "formula"),
-    "HG-i": _tagged("of", "instance"),
-    "HG-published": _tagged("link", "published"),
-    "HG-ours": _tagged("link", "ours"),
-}

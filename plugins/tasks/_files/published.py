@@ -76,9 +76,7 @@ class SampledTask(Task):
     """Key of the model's own sample among the data that its source brings along."""
     otherwise: ClassVar[str] = "download"
     """What "auto" is for a model without a sample."""
-
-    def __post_init__(self) -> None:
-        self._sampled = False
+    _sampled = False
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task with the model's own sample, or with the authors' data."""

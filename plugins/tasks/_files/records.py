@@ -18,11 +18,6 @@ from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, re
 Record = dict[str, Any]
 Name = Annotated[str, Meta(pattern=r"\S")]
 Id = int | Name
-Check = Callable[[Record], Iterable[str]]
-"""Says why no case can be made of a record whose layout is right.
-
-It may raise `ValueError` for what a layout cannot say.
-"""
 
 
 class Target(Layout):
@@ -56,16 +51,17 @@ class Entry(NamedTuple):
 def read(
     path: Path,
     layout: type[Layout],
-    wrong: Check = lambda record: (),
+    wrong: Callable[[Record], Iterable[str]],
     *,
     key: str = "",
     passed: Collection[str] = (),
 ) -> list[Entry]:
     """Return the records of a .json or .jsonl file, each with what is wrong with its content.
 
-    ``key`` is the field that no two records may have alike, and ``passed`` are fields whose texts may
-    be empty. Raises `DataError` that names the first five places if the file or a record has another
-    layout, or if no record is of any use.
+    ``wrong`` says why no case can be made of a record whose layout is right, and may raise `ValueError`
+    for what a layout cannot say. ``key`` is the field that no two records may have alike, and ``passed``
+    are fields whose texts may be empty. Raises `DataError` that names the first five places if the file
+    or a record has another layout, or if no record is of any use.
     """
     found, refused, useless = [], [], []
     seen: dict[str, str] = {}

@@ -7,7 +7,7 @@ neighbouring subjects that should not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self
@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 from edit_harness import Case, Choose, Drift, ModelSource, Probe, Request
 from edit_harness.registry.settings import Natural
 from edit_harness_plugins import inputs
+from edit_harness_plugins.citations import COUNTERFACT_PLUS, ROME
 from edit_harness_plugins.composition import Row, of_cases
 
 from .._files import records as reading
@@ -71,13 +72,9 @@ class CounterFact(FileTask):
     )
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
-    citation = (
-        "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. "
-        "NeurIPS 2022"
-    )
+    citation = ROME
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.generation:
             # Of the class, `metrics` names those that every run has.
             self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
@@ -109,54 +106,40 @@ class CounterFact(FileTask):
 
     def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
         """Yield a case for every record."""
-        library = self._library() if self.generation and self._refers else ""
+        library = ""
+        if self.generation and self._refers:
+            from . import snippets  # here, since it brings numpy and scipy along
+
+            library = snippets.library(self.references)
         for i, (record, problem) in enumerate(entries):
             if problem:
                 yield unusable(str(record["case_id"]), problem)
                 continue
-            case = self._case(record)
             told = self.generation and i % self.generation == 0
-            yield self._with_texts(case, record, library) if told else case
+            yield self._case(record, library, told=bool(told))
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
         entries = self.records(self._file())
         usable = [record for record, problem in entries if not problem]
-        return {TITLE: table(usable),
-                **of_cases(self.cases())}  # fmt: skip
+        return {TITLE: table(usable), **of_cases(self.cases())}
 
     @property
     def _refers(self) -> bool:
         return self.references not in ("auto", "none")
 
-    def _library(self) -> str:
-        """Return the name of the reference texts; they are read if they are not in the cache."""
-        # Here, since it brings numpy and scipy along.
-        from . import snippets
-
-        return snippets.library(self.references)
-
-    def _case(self, record: Record) -> Case:
-        rewrite = record["requested_rewrite"]
+    def _case(self, record: Record, library: str, *, told: bool) -> Case:
+        """Return the case, with probes for texts and what these should be like if some are told."""
+        name, rewrite = str(record["case_id"]), record["requested_rewrite"]
         request = request_of(rewrite)
-        relation = rewrite.get("relation_id")
-        probes = tuple(self._probes(record, request))
-        tags = {"relation": relation} if relation else {}
-        return Case(str(record["case_id"]), (request,), probes, tags)
-
-    def _with_texts(self, case: Case, record: Record, library: str) -> Case:
-        """Return the case with probes for texts, and with the name of what they should be like."""
-        queries = (
-            sampled_text(prompt, f"{self.seed}/{case.id}/{i}")
-            for i, prompt in enumerate(record.get("generation_prompts", ()))
-        )
-        probes = (*case.probes, *(Probe("generation", query) for query in queries))
-        rewrite = record["requested_rewrite"]
         relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
-        known = library and relation and target
-        about = {"library": library, "topic": f"{relation}/{target}"}
-        tags = about if known else {}
-        return replace(case, probes=probes, tags={**case.tags, **tags})
+        probes = [*self._probes(record, request)]
+        tags = {"relation": relation} if relation else {}
+        for i, prompt in enumerate(record.get("generation_prompts", ()) if told else ()):
+            probes.append(Probe("generation", sampled_text(prompt, f"{self.seed}/{name}/{i}")))
+        if told and library and relation and target:
+            tags |= {"library": library, "topic": f"{relation}/{target}"}
+        return Case(name, (request,), tuple(probes), tags)
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         neighbors = record["neighborhood_prompts"]
@@ -180,10 +163,7 @@ class CounterFactPlus(CounterFact):
         "edited prompt, the new object, a full stop and one space (neighborhood-plus), before the "
         "edit too."
     )
-    citation = (
-        "Hoelscher-Obermaier, Persson, Kran, Konstas, Barez: Detecting Edit Failures in Large "
-        "Language Models: An Improved Specificity Benchmark. Findings of ACL 2023"
-    )
+    citation = COUNTERFACT_PLUS
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
         yield from super()._probes(record, request)

@@ -76,10 +76,8 @@ def _by_relation(texts: Iterable[Worded]) -> dict[str, list[Worded]]:
 
 def _fits(words: Words, template: Template) -> bool:
     """Tell whether a prompt or a sentence is worded so, with a subject."""
-    before, after = template
-    return words[: len(before)] == before and any(
-        words[at : at + len(after)] == after for at in range(len(before) + 1, len(words))
-    )
+    before = template.before
+    return words[: len(before)] == before and bool(_ends(words, template))
 
 
 def cut(

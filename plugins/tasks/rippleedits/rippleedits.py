@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Request
+from edit_harness_plugins.citations import RIPPLE_EDITS
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import Layout
 
@@ -121,10 +122,7 @@ class RippleEdits(GivenFileTask):
         "its length in tokens is the prompt's in characters and 30). Where the old object is known, it "
         "is scored with the new one."
     )
-    citation = (
-        "Cohen, Biran, Yoran, Globerson, Geva: Evaluating the Ripple Effects of Knowledge Editing in "
-        "Language Models. TACL 2024"
-    )
+    citation = RIPPLE_EDITS
 
     def records(self, path: Path) -> list[Entry]:
         """Return the examples of a file, checked. Raises `DataError` if they are of another layout."""

@@ -18,9 +18,7 @@ from edit_harness_plugins.people import BETWEEN
 
 from .._files.published import sampled_text, unusable
 from .._files.records import Entry, Record, request_of
-from .candidates import Values
 from .files import EDIT, GENERATION, IDS, PROMPTS, PROPERTIES, SetFiles, effect_prompt, open_prompts
-from .subjects import Subjects, Told
 
 if TYPE_CHECKING:
     from .task import SeesawCF
@@ -41,25 +39,18 @@ and the two differ: a judge counts mentions where people looked for an attitude.
 
 @dataclass(frozen=True)
 class Asking:
-    """Makes cases of the records of one set."""
+    """Makes cases of the records of one set, which is asked for some parts."""
 
-    name: SetFiles
+    files: SetFiles
     parts: frozenset[str]
-    subjects: Subjects
-    """Who has which tags."""
-    facts: Subjects
-    """Who has which values, as far as ``subjects`` do not say."""
-    told: Told
-    """Who has which values, as far as neither says."""
-    values: Values
     task: SeesawCF
-    """Whose settings count."""
+    """Whose settings count, and what it knows of people."""
     _seen: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def case(self, entry: Entry) -> Case:
         """Return the case of a record; one of no use says why."""
         record, problem = entry
-        name = f"{self.name}-{record['case_id']}"
+        name = f"{self.files}-{record['case_id']}"
         if problem:
             return unusable(name, problem)
         request = request_of(record[EDIT])
@@ -71,18 +62,18 @@ class Asking:
 
         One whose values are all without a candidate cannot be right, and has none.
         """
-        offered = self.values.candidates.get(self.name.effect, ())
-        effect = self.name.effect
+        effect = self.files.effect
+        offered = self.task.values.candidates.get(effect, ())
         own = (
-            self.subjects.values(subject, effect)
-            or self.facts.values(subject, effect)
-            or self.told.values.get((subject, effect), ())
+            self.task.people.values(subject, effect)
+            or self.task.facts.values(subject, effect)
+            or self.task.told.values.get((subject, effect), ())
         )
         return BETWEEN.join(value for value in own if value in offered)
 
     def _case_tags(self, request: Request) -> dict[str, str]:
-        where = self.values.continents.get(self.name.edited, {}).get(request.target_new, "")
-        tags = {"set": str(self.name), "edited": self.name.edited, "effect": self.name.effect,
+        where = self.task.values.continents.get(self.files.edited, {}).get(request.target_new, "")
+        tags = {"set": str(self.files), "edited": self.files.edited, "effect": self.files.effect,
                 "continent": where}  # fmt: skip
         return {name: value for name, value in tags.items() if value}
 
@@ -92,7 +83,7 @@ class Asking:
         if CROSS_SUBJECT in self.parts:
             yield from self._others(case, record, objects)
         if CROSS_PROPERTY in self.parts and (prompt := effect_prompt(record)):
-            candidates = tuple(self.values.candidates[self.name.effect])
+            candidates = tuple(self.task.values.candidates[self.files.effect])
             gold = self.gold(request.subject)
             tags = {"gold": gold} if gold else {}
             yield Probe("cross-property", Choose(prompt, candidates), tags)
@@ -109,12 +100,12 @@ class Asking:
     def _tags_of(self, person: str) -> dict[str, str]:
         """Return the tags of a person; prompts on one share them, of which there may be many."""
         if person not in self._seen:
-            self._seen[person] = {"subject": person, **self.subjects.tags(person)}
+            self._seen[person] = {"subject": person, **self.task.people.tags(person)}
         return self._seen[person]
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
         key = Key("compare", about=self._about(request))
-        for i, prompt in enumerate(told_prompts(self.name, record, self.task.prompts)):
+        for i, prompt in enumerate(told_prompts(self.files, record, self.task.prompts)):
             for sample in range(self.task.samples):
                 query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
                 yield Probe("description", query, key=key)
@@ -122,7 +113,7 @@ class Asking:
     def _about(self, request: Request) -> Mapping[str, object]:
         return {
             "subject": request.subject,
-            "property": PROPERTIES[self.name.edited],
+            "property": PROPERTIES[self.files.edited],
             "old": request.target_true,
             "new": request.target_new,
             "aspects": FLAWS[self.task.definitions],

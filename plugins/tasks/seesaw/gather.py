@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -132,8 +131,7 @@ def _row(binding: Binding) -> Row:
     return person, title, prop, value
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """What a table says of an ethnic group; an empty text is nothing."""
 
     geo: str
@@ -173,10 +171,10 @@ def people_in(folder: Path) -> dict[str, Person]:
                 f"{path} is not of the layout: {error}",
                 '{ID: {"name": ..., "properties": {"P21": [...], ...}}}',
             ) from None
-        for person, entry in said.items():
-            own = found.setdefault(person, Person(entry.name, {}))
-            for prop in filter(entry.properties.__contains__, USED):
-                values = map(str, entry.properties[prop])
+        for person, info in said.items():
+            own = found.setdefault(person, Person(info.name, {}))
+            for prop in filter(info.properties.__contains__, USED):
+                values = map(str, info.properties[prop])
                 own.properties[prop] = _different([*own.properties.get(prop, ()), *values])
     if not found:
         raise DataError(
@@ -186,17 +184,11 @@ def people_in(folder: Path) -> dict[str, Person]:
     return found
 
 
-def tagged(
-    people: Mapping[str, Person], groups: Groups, labels: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, Any]]:
-    """Return the entries of a tag file for people, by their ids.
+def entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return the entry of a tag file for a person.
 
-    A person of several groups has the tags of each. Values whose label is not known are left out.
+    Whoever is of several groups has the tags of each. Values whose label is not known are left out.
     """
-    return {person: _entry(said, groups, labels) for person, said in people.items()}
-
-
-def _entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     own = [group for code in said.properties.get(GROUP, ()) for group in groups.get(code, ())]
     genders = {GENDERS.get(code, "") for code in said.properties.get(GENDER, ())}
     known = {
@@ -228,7 +220,8 @@ def make_tags(making: Making, tables: Path, records: Sequence[Record], origin: s
     groups = groups_in(tables)
     if not groups:
         making.report(f"{tables} has no *_ethnic_groups.csv, so nobody has race or region")
-    entries = tagged(found, groups, candidates.known(tables).labels)
+    labels = candidates.known(tables).labels
+    entries = {person: entry(said, groups, labels) for person, said in found.items()}
     path = making.folder / subjects.FILE
     with replacing(path) as partial:
         text = json.dumps(dict(sorted(entries.items())), ensure_ascii=False, indent=1)

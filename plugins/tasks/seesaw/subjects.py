@@ -31,7 +31,7 @@ class Subjects:
     file: str = ""
     """What the file is called in notes; empty if there is none."""
     genders: Mapping[str, str] = field(default_factory=dict)
-    """The gender of those of whom the file has none, by id."""
+    """What the data tell of gender, by id; it counts for those of whom the file says nothing."""
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[Subject]]:
@@ -43,13 +43,9 @@ class Subjects:
     def tags(self, person: str) -> dict[str, str]:
         """Return the known tags of an id; several values of one stand side by side, and each counts."""
         own = self.by_id.get(person, Subject())
-        gender = own.gender or self.genders.get(person, "")
+        gender = own.gender or ("" if _values(own, GENDER) else self.genders.get(person, ""))
         tags = {"gender": gender, "race": BETWEEN.join(own.race), "geo": BETWEEN.join(own.geo)}
         return {name: value for name, value in tags.items() if value}
-
-    def gender(self, person: str) -> tuple[str, ...]:
-        """Return what the file has of the gender of an id."""
-        return _values(self.by_id.get(person, Subject()), GENDER)
 
     def values(self, name: str, prop: str) -> tuple[str, ...]:
         """Return the values of whoever has a name; none if several have it and are not alike."""

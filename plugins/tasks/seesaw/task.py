@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from edit_harness import Case, DataError, Making, Regime, UsageError
 from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural
+from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.composition import Row, of_cases
 
 from .._files.published import SampledTask, local
@@ -31,13 +32,6 @@ OF_PART = {
     OPEN: ("flaws", "judging"),
 }
 """The metrics of each part; the edits themselves are measured in any case."""
-
-
-class Chosen(NamedTuple):
-    """A set, and the parts that it is asked for."""
-
-    files: SetFiles
-    parts: frozenset[str]
 
 
 @dataclass
@@ -78,7 +72,6 @@ class SeesawCF(SampledTask):
         "success", "confidence", "cross-property", "flaws", "judging",
     )  # fmt: skip
     regime: ClassVar[Regime] = Regime("batch", 0, apart="set")
-    judge: ClassVar[str] = "lexicon"
     protocol: ClassVar[str] = (
         "Each prompt is followed by one space and a value, and scored under teacher forcing, before "
         "the edit and after it: the edited prompt with the new and the true value (efficacy); prompts "
@@ -88,19 +81,13 @@ class SeesawCF(SampledTask):
         "continued to 100 tokens in all, drawn among the 5 likeliest, past the end-of-text token; a "
         "judge compares each with the one before the edit."
     )
-    citation: ClassVar[str] = (
-        'Halevy, Sotnikova, AlKhamissi, Montariol, Bosselut: "Flex Tape Can\'t Fix That": Bias and '
-        "Misinformation in Edited Language Models. EMNLP 2024"
-    )
+    citation: ClassVar[str] = SEESAW
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._parts = _chosen(self.part, PARTS, "part")
         own = (metric for part in PARTS if part in self._parts for metric in OF_PART[part])
         # What the class names is for all parts together.
         self.metrics = ("success", *own)  # type: ignore[misc]
-        if OPEN not in self._parts:
-            self.judge = ""  # type: ignore[misc]
 
     @classmethod
     def dataset(cls) -> Mapping[str, str]:
@@ -120,10 +107,7 @@ class SeesawCF(SampledTask):
 
     def cases(self) -> Iterable[Case]:
         """Yield the cases, from each set in turn, so that the first few are of all of them."""
-        of_each = [
-            map(self._asking(self._sets[name]).case, entries)
-            for name, entries in self._entries.items()
-        ]
+        of_each = [map(self._sets[name].case, entries) for name, entries in self._entries.items()]
         for turn in zip_longest(*of_each):
             yield from (case for case in turn if case is not None)
 
@@ -175,11 +159,11 @@ class SeesawCF(SampledTask):
         return {name: own for name, own in found.items() if name in names}
 
     @cached_property
-    def _sets(self) -> dict[str, Chosen]:
+    def _sets(self) -> dict[str, Asking]:
         """The sets that are asked for; those that have none of the parts are left out."""
         chosen = self._named.values()
         leading = _leading(chosen)
-        of_each = [Chosen(own, self._parts_of(own, leads=own in leading)) for own in chosen]
+        of_each = [Asking(own, self._parts_of(own, leads=own in leading), self) for own in chosen]
         every = len(self._parts) == len(PARTS)  # then also sets of which only the edits are there
         kept = {
             str(own.files): own for own in of_each if own.parts or (every and not own.files.main)
@@ -195,7 +179,7 @@ class SeesawCF(SampledTask):
         """Return the parts that a set is asked for; one of edits alone has none."""
         has = {
             CROSS_SUBJECT: leads,
-            CROSS_PROPERTY: own.effect in self._values.candidates,
+            CROSS_PROPERTY: own.effect in self.values.candidates,
             OPEN: True,
         }
         return frozenset(part for part in self._parts if own.main and has[part])
@@ -216,11 +200,12 @@ class SeesawCF(SampledTask):
         return [record for own in self._records.values() for record in own]
 
     @cached_property
-    def _values(self) -> candidates.Values:
+    def values(self) -> candidates.Values:
+        """What is known of the values of each property."""
         return candidates.known(self._folder)
 
     @cached_property
-    def _told(self) -> subjects.Told:
+    def told(self) -> subjects.Told:
         """What all sets of the folder tell, those that are not asked for among them."""
         read = {own.files: self._entries[name] for name, own in self._sets.items()}
         return subjects.told_by(
@@ -231,56 +216,43 @@ class SeesawCF(SampledTask):
         )
 
     @cached_property
-    def _facts(self) -> subjects.Subjects:
+    def facts(self) -> subjects.Subjects:
         """The people of the file beside the data, or of the prepared one; none if there is none."""
         if (beside := self._folder / subjects.FILE).is_file():
             return subjects.read(beside)
-        prepared = cache_folder() / "tasks" / NAME / subjects.FILE
-        return (
-            subjects.read(prepared, "tags made by prepare")
-            if prepared.is_file()
-            else subjects.Subjects()
-        )
+        if (prepared := cache_folder() / "tasks" / NAME / subjects.FILE).is_file():
+            return subjects.read(prepared, "tags made by prepare")
+        return subjects.Subjects()
 
     @cached_property
-    def _subjects(self) -> subjects.Subjects:
+    def people(self) -> subjects.Subjects:
         """The people whose tags count; of whose gender the file says nothing, the data may."""
         if self.tags == "none":
             return subjects.Subjects()
-        said = self._facts
+        said = self.facts
         if self.tags != "auto":
             said = subjects.read(local(self.tags, "tags is 'auto', 'none', or a .json file"))
-        genders = {
-            person: gender
-            for person, gender in self._told.genders.items()
-            if not said.gender(person)
-        }
-        return replace(said, genders=genders)
-
-    def _asking(self, own: Chosen) -> Asking:
-        known = self._subjects, self._facts, self._told, self._values
-        return Asking(own.files, own.parts, *known, self)
+        return replace(said, genders=self.told.genders)
 
     def _noted(self) -> Iterator[str]:
         for name, own in self._named.items():
             if not own.main and name not in self._sets:
                 yield f"{name}: left out of part={self.part}, since only its edits are there (*_eff.json)"
-        yield from self._subjects.notes(files.people(self._all_records))
+        yield from self.people.notes(files.people(self._all_records))
         for name, chosen in self._sets.items() if CROSS_PROPERTY in self._parts else ():
             effect = chosen.files.effect
-            if chosen.files.main and effect and effect not in self._values.candidates:
+            if chosen.files.main and effect and effect not in self.values.candidates:
                 yield (
                     f"{name}: no values of {effect} ({files.PROPERTIES[effect]}) are known, so "
                     f"cross-property is left out: {candidates.FILE} beside the data can name them"
                 )
-
         for name, records in self._records.items():
-            asking = self._asking(self._sets[name])
+            asking = self._sets[name]
             asked = records if CROSS_PROPERTY in asking.parts else ()
             if lacking := sum(not asking.gold(r["requested_rewrite"]["subject"]) for r in asked):
                 yield (
                     f"{name}: {lacking:,} of {len(records):,} edited people have no known "
-                    f"{files.PROPERTIES[asking.name.effect]} among the candidates, so their "
+                    f"{files.PROPERTIES[asking.files.effect]} among the candidates, so their "
                     "answers do not count"
                 )
 

@@ -1,4 +1,4 @@
-"""The papers that measures come from, as citations; the equations stand with the measures."""
+"""The papers that tasks and measures come from, as citations; the equations stand with the measures."""
 
 ROME = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022"
