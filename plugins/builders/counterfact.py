@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal
 
 from edit_harness import DataError, UsageError
+from edit_harness.errors import counted
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 
 from . import fillers, templates, triples
-from .files import counted, given, listed, made_up_id, write
+from .files import given, listed, made_up_id, rewrite, write
 from .fillers import BUILT_IN, Fillers
 from .templates import WITHHELD, Relation
 from .triples import Fact, FactTable
@@ -182,13 +185,7 @@ def known_prompts(
 
 def rewrite_of(table: FactTable, fact: Fact, template: str, new: str) -> Record:
     """Return what a record says of the edit itself."""
-    return {
-        "prompt": template,
-        "relation_id": fact.relation,
-        "target_new": {"str": new, "id": object_id(table, fact.relation, new)},
-        "target_true": {"str": fact.object, "id": object_id(table, fact.relation, fact.object)},
-        "subject": fact.subject,
-    }
+    return rewrite(fact, template, new, partial(object_id, table, fact.relation))
 
 
 def object_id(table: FactTable, relation: str, name: str) -> str:
@@ -227,13 +224,8 @@ def prompts_about(
 
 def spread(by_relation: Mapping[str, Sequence[Record]], size: int) -> list[Record]:
     """Take records in turn from every relation until there are enough or none is left."""
-    queues = [list(records) for records in by_relation.values()]
-    out: list[Record] = []
-    while len(out) < size and any(queues):
-        for queue in queues:
-            if queue and len(out) < size:
-                out.append(queue.pop(0))
-    return out
+    rounds = chain.from_iterable(zip_longest(*by_relation.values()))
+    return list(islice((record for record in rounds if record is not None), size))
 
 
 def _table(

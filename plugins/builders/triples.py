@@ -12,9 +12,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from edit_harness import DataError
+from edit_harness.errors import counted
 from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, refuse, text_of
 
-from . import files
 from .templates import Relation
 
 PARTS = ("subject", "relation", "object")
@@ -175,7 +175,7 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         for row in filter(None, lines):
             if len(row) != len(header):
                 raise DataError(
-                    f"{path}:{lines.line_num}: {files.counted(len(row), 'cell')}, and the "
+                    f"{path}:{lines.line_num}: {counted(len(row), 'cell')}, and the "
                     f"header has {len(header)}",
                     "a cell that has the delimiter in it stands in quotes",
                 )

@@ -30,7 +30,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 
 from ..report import written
-from ..report.facts import statuses
+from ..report.facts import grouped, statuses
 from ..report.page import Entrant, Protocol, boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
@@ -143,11 +143,8 @@ def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
 
     None takes another's place: nobody knows whose was first, and a replay shows which is right.
     """
-    claims: dict[str, list[Entry]] = {}
-    for entry in entries:
-        claims.setdefault(claim(entry.run.manifest.identity), []).append(entry)
     all_of_them, lines = [], []
-    for same in claims.values():
+    for same in grouped(entries, lambda entry: claim(entry.run.manifest.identity)):
         if len(same) > 1:
             names = ", ".join(entry.bundle for entry in same)
             lines.append(f"rivals   {names}: the same run, all are shown")

@@ -15,14 +15,11 @@ from edit_harness.run.results import Results
 from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import debug, many, with_plugins
 from edit_harness_plugins.reading import reread
-from edit_harness_plugins.terminal import Terminal
 
+from ..run import console
 from . import formats, layouts, page, written
 from .formats import Grid
 from .typesetting import printed
-
-stdout = Terminal(soft_wrap=False)
-err = Terminal(stderr=True)
 
 
 @click.command()
@@ -58,20 +55,16 @@ def report(
     else:
         grids = _grids(read, given["layout"], given["verbose"])
         if form == "table" and not out:
-            stdout.print(*formats.rich(grids, stdout.width), sep="\n")
+            console.out.print(*formats.rich(grids, console.out.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
     if out:
         # A link, a pipe and a device stay what they are.
         with written(out, "name another place: --out FILE"):
             Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
-        _say("saved", out)
+        console.err.print(f"saved    {out}", soft_wrap=True)
     else:
-        stdout.out(text, end="")
-
-
-def _say(label: str, text: object) -> None:
-    err.print(f"{label:<9}{text}", soft_wrap=True)
+        console.out.out(text, end="")
 
 
 def _format(form: str | None, out: str | None) -> str:
@@ -90,7 +83,7 @@ def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
     if layout == "paper":
         grids, missing = printed(runs)
         for line in missing:
-            _say("missing", line)
+            console.err.print(f"missing  {line}", soft_wrap=True)
     else:
         grids = layouts.of_runs(runs, verbose=verbose)
     return [*grids, *layouts.besides(runs), layouts.sources(runs)]

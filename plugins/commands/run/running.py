@@ -56,14 +56,6 @@ class Todo:
         """Whether what fails leaves others to be run."""
         return len(self.runs) > 1
 
-    @property
-    def policy(self) -> FailurePolicy:
-        """What is done about what goes wrong."""
-        return FailurePolicy(
-            stop=self.options.on_error == "stop",
-            retry=self.options.retry_failed,
-        )
-
 
 def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     """Run every combination, print the tables, and return the exit code."""
@@ -149,6 +141,8 @@ def run_model(
             (list(group), assembly.make_benchmark(plugins, task, args, source, seed))
             for (task, args, seed), group in together
         ]
+    options = todo.options
+    policy = FailurePolicy(stop=options.on_error == "stop", retry=options.retry_failed)
     regimes = [todo.regime.over(benchmark.task.value.regime) for _, benchmark in benchmarks]
     load = partial(assembly.load, plugins, ref.name, **todo.executor.loading(loading))
     with todo.executor.ready() as where:
@@ -157,7 +151,7 @@ def run_model(
         for (group, benchmark), regime in zip(benchmarks, regimes, strict=True):
             own = [replace(spec, regime=regime) for spec in group]
             made = assembled(plugins, model, benchmark, todo, own, codes)
-            if made and not todo.options.quiet:
+            if made and not options.quiet:
                 console.header(made, where)
             with console.tolerated(codes, todo.several):
                 folders = opened(made, todo, codes)
@@ -166,11 +160,11 @@ def run_model(
                 with (
                     kept(folders),
                     guard.measuring(),
-                    console.progress(list(folders), quiet=todo.options.quiet) as advance,
+                    console.progress(list(folders), quiet=options.quiet) as advance,
                 ):
                     turns = todo.executor.turns(todo.loading)
-                    finished = loop.run_all(folders, advance, todo.policy, turns)
-                show(folders, finished, todo.options, codes)
+                    finished = loop.run_all(folders, advance, policy, turns)
+                show(folders, finished, options, codes)
                 yield from finished
 
 

@@ -117,14 +117,12 @@ def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
             f"leave out --window: {default_window(architecture.layers)} layers",
         )
     try:
-        modules: dict[str, Callable[[], Sequence[str]]] = {
-            "hidden": lambda: architecture.blocks,
-            "mlp": lambda: [architecture.projection(i).name for i in range(architecture.layers)],
-            "attention": lambda: [
-                architecture.attention(i).name for i in range(architecture.layers)
-            ],
+        modules: dict[str, Callable[[int], str]] = {
+            "hidden": lambda layer: architecture.blocks[layer],
+            "mlp": lambda layer: architecture.projection(layer).name,
+            "attention": lambda layer: architecture.attention(layer).name,
         }
-        named = {kind: modules[kind]() for kind in kinds}
+        named = {kind: list(map(modules[kind], range(architecture.layers))) for kind in kinds}
     except PluginError as error:
         error.remedy = "trace what it has, such as --kinds hidden"
         raise
@@ -294,13 +292,10 @@ class _Group:
         return self.model.module.get_submodule(name)
 
 
-@contextmanager
-def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
+def _replacing(
+    module: nn.Module, places: Places, values: Tensor, rows: int
+) -> AbstractContextManager[Any]:
+    def replaced(_: Tensor, outputs: Tensor) -> Tensor:
+        return outputs.index_put(places.on(outputs.device), values.to(outputs))
 
-    def hook(_: nn.Module, __: Any, output: Any) -> Any:
-        whole = hooks.by_row(hooks.first(output), rows)
-        changed = whole.index_put(places.on(whole.device), values.to(whole))
-        return hooks.with_first(output, changed.view_as(hooks.first(output)))
-
-    with module.register_forward_hook(hook):
-        yield
+    return hooks.changing(module, rows, replaced)

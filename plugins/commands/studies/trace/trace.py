@@ -22,6 +22,7 @@ from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
+from edit_harness.run.estimates import LEVEL
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
@@ -167,7 +168,6 @@ def finish(
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
-LEVEL = 0.99
 ROLES = (
     "first subject token", "middle subject tokens", "last subject token",
     "first subsequent token", "further tokens", "last token",
