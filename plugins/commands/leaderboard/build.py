@@ -201,21 +201,14 @@ def _files(
     yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
     for entry in ordered:
         declared = entry.submission.items()
-        yield (
-            entry.href,
-            page(
-                "run.jinja",
-                **POLICY,
-                root="../",
-                site=title,
-                title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
-                badge=entry.badge,
-                rank=entry.rank,
-                submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
-                boards=[],
-                **contents([entry.run]),
-            ),
-        )
+        own = {
+            "title": f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
+            "badge": entry.badge,
+            "rank": entry.rank,
+            "submission": [(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
+            **contents([entry.run]),
+        }
+        yield entry.href, page("run.jinja", **POLICY, root="../", site=title, boards=[], **own)
     for name in (STYLE, *SCRIPTS):
         yield name, asset(name)
     data = {

@@ -11,14 +11,12 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.results import Results
 from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import debug, many, with_plugins
 from edit_harness_plugins.reading import reread
 
 from ..run import console
 from . import formats, layouts, page, written
-from .formats import Grid
 from .typesetting import printed
 
 
@@ -53,7 +51,13 @@ def report(
     if form == "html" and given["layout"] == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     else:
-        grids = _grids(read, given["layout"], given["verbose"])
+        if given["layout"] == "paper":
+            grids, missing = printed(read)
+            for line in missing:
+                console.err.print(f"missing  {line}", soft_wrap=True)
+        else:
+            grids = layouts.of_runs(read, verbose=given["verbose"])
+        grids += [*layouts.besides(read), layouts.sources(read)]
         if form == "table" and not out:
             console.out.print(*formats.rich(grids, console.out.width), sep="\n")
         else:
@@ -77,13 +81,3 @@ def _format(form: str | None, out: str | None) -> str:
             f"end it with {', '.join(formats.NAMES)}, or use --format",
         )
     return formats.NAMES[suffix]
-
-
-def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
-    if layout == "paper":
-        grids, missing = printed(runs)
-        for line in missing:
-            console.err.print(f"missing  {line}", soft_wrap=True)
-    else:
-        grids = layouts.of_runs(runs, verbose=verbose)
-    return [*grids, *layouts.besides(runs), layouts.sources(runs)]

@@ -21,6 +21,7 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
+from edit_harness_plugins.commands.report.layouts import directed
 from edit_harness_plugins.commands.run.preset_file import typed
 
 LAYER, TOKEN = "layer", "fact_token"
@@ -184,17 +185,9 @@ class SweepResults:
             scale = 100 if measure.unit in HUNDREDTHS else 1
             estimates = [each.numbers[name] for each in self.points]
             values = [scale * estimate.value if estimate.n else None for estimate in estimates]
-            made.append(
-                HeatMap(
-                    f"{name} {DIRECTION[measure.better]}".strip(),
-                    down,
-                    across,
-                    [values[row :: len(down)] for row in range(len(down))],
-                    x=fields[0],
-                    y=fields[1],
-                    form=".1f" if scale == 100 else ".3g",
-                )
-            )
+            title, form = directed(name, measure.better), ".1f" if scale == 100 else ".3g"
+            rows = [values[row :: len(down)] for row in range(len(down))]
+            made.append(HeatMap(title, down, across, rows, x=fields[0], y=fields[1], form=form))
         return made
 
     def table(self, title: str) -> Grid:

@@ -26,6 +26,7 @@ from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
+from edit_harness_plugins.commands.run.editing import check_single
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 from edit_harness_plugins.composition import mark
 from edit_harness_plugins.loading.load import checked_source
@@ -123,8 +124,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
 
 def check(flags: SweepFlags) -> dict[str, str]:
     """Return what is asked of each field. Raises `UsageError` for flags that do not go together."""
-    if len(flags.model) != 1 or len(flags.editor) != 1:
-        raise UsageError("sweep takes one model and one editor")
+    check_single(flags, "sweep")
     _ = flags.tuned  # an error in the preset is told first
     asked = points.asked(flags.grid, flags.layers, flags.tokens)
     for flag, file in (("--html", flags.html), ("--png", flags.png)):

@@ -257,18 +257,17 @@ class _Group:
         places = batch.places(*zip(*at, strict=True))
         lines = torch.tensor([self.first[rows[i].which] + token for i, token in at])
 
-        def keep(name: str, _: nn.Module, __: Any, output: Any) -> None:
+        def keep(name: str, _: Tensor, outputs: Tensor) -> None:
             # Copied at once: a model may add to it in place (Falcon).
-            whole = hooks.by_row(hooks.first(output), len(rows))
-            values = whole[places.on(whole.device)]
+            values = outputs[places.on(outputs.device)]
             if name not in self.clean:
                 self.clean[name] = values.new_empty(self.first[-1], values.shape[-1])
             self.clean[name][lines.to(values.device)] = values
 
         with ExitStack() as stack:
             for name in names:
-                hook = self._module(name).register_forward_hook(partial(keep, name))
-                stack.enter_context(hook)
+                keeping = partial(keep, name)
+                stack.enter_context(hooks.changing(self._module(name), len(rows), keeping))
             yield
 
     def _noising(self, batch: Batch, rows: Sequence[_Row]) -> AbstractContextManager[None]:
