@@ -277,8 +277,8 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
     if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
-        texts = counted(run.pending, "text")
-        yield "pending", f"{texts} without a judge's word so far: counted nowhere"
+        waiting = counted(run.pending, "text")
+        yield "pending", f"{waiting} without a judge's word so far: counted nowhere"
     if len(run.served) > 1:
         yield "judged", "more than one model judged: its server has changed"
     found, texts = run.records.verdicts, judged(run)

@@ -113,12 +113,10 @@ def known(
 
 def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
     """Trace facts behind a bar. Raises `ResourceError` where memory does not hold their states."""
-    traces = patching.trace(model, facts, how)
-    hidden = not err.is_terminal
+    traces, hidden = patching.trace(model, facts, how), not err.is_terminal
+    bar = track(traces, "tracing", len(facts), console=err, transient=True, disable=hidden)
     try:
-        return list(
-            track(traces, "tracing", len(facts), console=err, transient=True, disable=hidden)
-        )
+        return list(bar)
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"the states of a fact do not fit the memory of {model.device}",
