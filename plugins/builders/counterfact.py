@@ -6,7 +6,7 @@ their generation prompts are other prompts of the same relation.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -173,11 +173,9 @@ def known_prompts(
     ]
     items = [(words.fill(template, fact.subject), fact.object) for fact, template in pairs]
     verdicts = knows(items) if knows else [True] * len(items)
-    known: dict[Fact, list[str]] = defaultdict(list)
-    for (fact, template), right in zip(pairs, verdicts, strict=True):
-        if right:
-            known[fact].append(template)
-    return dict(known)
+    right = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict]
+    by_fact = triples.by(right, lambda pair: pair[0])
+    return {fact: [template for _, template in own] for fact, own in by_fact.items()}
 
 
 def rewrite_of(table: FactTable, fact: Fact, template: str, new: str) -> Record:

@@ -143,9 +143,8 @@ def finish(
         ("chance", ", ".join(f"{name} {shown(e)}" for name, e in chances.items())),
         ("interval", f"{LEVEL:.0%}, over {made.over}"),
     ]
-    facts = [
-        (f.parts.prompt, f.parts.target, list(f.subject)) for f in (each.fact for each in traces)
-    ]
+    facts = [each.fact for each in traces]
+    read = [(fact.parts.prompt, fact.parts.target, list(fact.subject)) for fact in facts]
     data = {
         "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
         "noise": {
@@ -155,7 +154,7 @@ def finish(
         "window": how.window,
         "facts": {
             "task": flags.task, "known": len(facts), "asked": asked,
-            "digest": files.digest(facts),
+            "digest": files.digest(read),
         },
         "fact": None if flags.task else line,
         **as_data(made),
