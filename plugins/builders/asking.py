@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from edit_harness_plugins.commands.authoring import Knows
 
-from .files import made_up_id
 from .people import (
     BIRTH,
     CATEGORY,
@@ -137,23 +136,9 @@ class Source:
         return {BIRTH: places, CITIZENSHIP: places, WORK: first(self.facts, CATEGORY)}
 
     @cached_property
-    def _ids(self) -> Mapping[str, str]:
+    def ids(self) -> Mapping[str, str]:
+        """The identifiers of objects that have one."""
         return {fact.object: fact.object_id for fact in self.facts if fact.object_id}
-
-    def rewrite(
-        self, person: Person, name: str, template: str, true: str, new: str
-    ) -> dict[str, Any]:
-        """Return what a record says of an edit, as CounterFact does."""
-        return {
-            "prompt": template,
-            "relation_id": name,
-            "target_new": self._target(new),
-            "target_true": self._target(true),
-            "subject": person.name,
-        }
-
-    def _target(self, value: str) -> dict[str, str]:
-        return {"str": value, "id": self._ids.get(value) or made_up_id(value)}
 
     @property
     def candidates(self) -> dict[str, Any]:

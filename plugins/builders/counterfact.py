@@ -6,27 +6,30 @@ their generation prompts are other prompts of the same relation.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from edit_harness import DataError, UsageError
+from edit_harness.errors import counted
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 
 from . import fillers, templates, triples
-from .files import counted, given, listed, made_up_id, write
+from .files import given, listed, made_up_id, rewrite, write
 from .fillers import BUILT_IN, Fillers
 from .templates import WITHHELD, Relation
 from .triples import Fact, FactTable
 
 Record = dict[str, Any]
 
-MOST_NEIGHBOURS = 10
-MOST_ATTRIBUTES = 10
+MOST = 10
+"""Neighbours, and attribute prompts, of a record."""
 GENERATIONS = 5
 PARAPHRASES = 2
 LEAST = {"training": 2, "held_out": PARAPHRASES}
@@ -48,7 +51,6 @@ class CounterFact(Builder):
     needs: ClassVar[str] = (
         "objects that subjects share; two training and two held-out templates each"
     )
-    makes: ClassVar[Literal["file", "folder"]] = "file"
 
     size: Natural = 0
     """The most records, as many of each relation as there are; 0 is all."""
@@ -94,10 +96,8 @@ class CounterFact(Builder):
             for name in table.relations
             if len(table.objects[name]) > 1 and table.widest(name) > self.fewest_neighbours
         ]
-        for name in table.relations.keys() - {*fit}:
-            left["its relation has one object, or none that so many subjects share"] += len(
-                table.by_relation[name]
-            )
+        unfit = [fact for fact in table.facts if fact.relation not in fit]
+        left["its relation has one object, or none that so many subjects share"] = len(unfit)
         by_relation = {
             name: self._of_relation(table, sentences, name, knows, rng, left) for name in fit
         }
@@ -142,11 +142,11 @@ class CounterFact(Builder):
         """Make the record of one edit, or nothing where too few neighbours are known."""
         words = table.relations[fact.relation]
         template = rng.choice(known[fact])
-        neighbours = prompts_about(table, fact, fact.object, template, known, rng, MOST_NEIGHBOURS)
+        neighbours = prompts_about(table, fact, fact.object, template, known, rng, MOST)
         if len(neighbours) < self.fewest_neighbours:
             return None
         new = table.other_object(fact, rng)
-        attributes = prompts_about(table, fact, new, template, known, rng, MOST_ATTRIBUTES)
+        attributes = prompts_about(table, fact, new, template, known, rng, MOST)
         paraphrases = paraphrases_of(words, fact, sentences, rng)
         generations = rng.sample(words.training, min(GENERATIONS, len(words.training)))
         return {
@@ -173,22 +173,14 @@ def known_prompts(
     ]
     items = [(words.fill(template, fact.subject), fact.object) for fact, template in pairs]
     verdicts = knows(items) if knows else [True] * len(items)
-    known: dict[Fact, list[str]] = defaultdict(list)
-    for (fact, template), right in zip(pairs, verdicts, strict=True):
-        if right:
-            known[fact].append(template)
-    return dict(known)
+    right = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict]
+    by_fact = triples.by(right, lambda pair: pair[0])
+    return {fact: [template for _, template in own] for fact, own in by_fact.items()}
 
 
 def rewrite_of(table: FactTable, fact: Fact, template: str, new: str) -> Record:
     """Return what a record says of the edit itself."""
-    return {
-        "prompt": template,
-        "relation_id": fact.relation,
-        "target_new": {"str": new, "id": object_id(table, fact.relation, new)},
-        "target_true": {"str": fact.object, "id": object_id(table, fact.relation, fact.object)},
-        "subject": fact.subject,
-    }
+    return rewrite(fact, template, new, partial(object_id, table, fact.relation))
 
 
 def object_id(table: FactTable, relation: str, name: str) -> str:
@@ -227,13 +219,8 @@ def prompts_about(
 
 def spread(by_relation: Mapping[str, Sequence[Record]], size: int) -> list[Record]:
     """Take records in turn from every relation until there are enough or none is left."""
-    queues = [list(records) for records in by_relation.values()]
-    out: list[Record] = []
-    while len(out) < size and any(queues):
-        for queue in queues:
-            if queue and len(out) < size:
-                out.append(queue.pop(0))
-    return out
+    rounds = chain.from_iterable(zip_longest(*by_relation.values()))
+    return list(islice((record for record in rounds if record is not None), size))
 
 
 def _table(
@@ -261,12 +248,13 @@ def _table(
     ]
     if few:
         raise DataError(f"too few templates: {listed(few)}", "write more of them")
+    worded = [fact for fact in facts if fact.relation in relations]
     if silent := sorted(used - relations.keys()):
-        unsaid = counted(sum(fact.relation in silent for fact in facts), "fact")
+        unsaid = counted(len(facts) - len(worded), "fact")
         report(
             f"left out the facts of {listed(silent)}: there are no templates for them ({unsaid})"
         )
-    ambiguous = triples.several(fact for fact in facts if fact.relation in relations)
+    ambiguous = triples.several(worded)
     if ambiguous:
         told = [f"{subject} {relation}" for subject, relation in ambiguous]
         lost = counted(sum(map(len, ambiguous.values())), "fact")
@@ -274,10 +262,6 @@ def _table(
             f"left out {counted(len(told), 'subject')} with several objects of a relation ({lost}): "
             f"{listed(told)}"
         )
-    kept = [
-        fact
-        for fact in facts
-        if fact.relation in relations and (fact.subject, fact.relation) not in ambiguous
-    ]
+    kept = [fact for fact in worded if (fact.subject, fact.relation) not in ambiguous]
     present = {fact.relation for fact in kept}
     return FactTable(kept, {name: words[name] for name in relations if name in present})

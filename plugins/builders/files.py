@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from edit_harness import DataError
 from edit_harness_plugins.inputs import SHOWN
+
+from .triples import Fact
 
 
 def given(name: str, field: str) -> Path:
@@ -18,11 +20,6 @@ def given(name: str, field: str) -> Path:
     if not path.is_file():
         raise DataError(f"{field}: there is no file {name!r}", f"name one: {field}=FILE")
     return path
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number and what is counted, in the plural unless it is one."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def listed(items: Sequence[str]) -> str:
@@ -35,6 +32,23 @@ def write(data: Any, path: Path) -> None:
     """Write data as JSON, with nothing in it that depends on the machine."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     path.write_bytes(text.encode())
+
+
+def rewrite(
+    fact: Fact, prompt: str, new: str, known: Callable[[str], str | None]
+) -> dict[str, Any]:
+    """Return what a record says of an edit, as CounterFact does; ``known`` has the ids of objects."""
+
+    def target(name: str) -> dict[str, str]:
+        return {"str": name, "id": known(name) or made_up_id(name)}
+
+    return {
+        "prompt": prompt,
+        "relation_id": fact.relation,
+        "target_new": target(new),
+        "target_true": target(fact.object),
+        "subject": fact.subject,
+    }
 
 
 def made_up_id(name: str) -> str:

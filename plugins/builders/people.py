@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ from edit_harness import DataError
 from edit_harness_plugins.people import Subject
 
 from . import files
-from .triples import Fact, merged
+from .triples import Fact, by, merged
 
 GENDER, CITIZENSHIP, BIRTH, WORK, LANGUAGE = "P21", "P27", "P19", "P101", "P103"
 PROPERTIES = (GENDER, CITIZENSHIP, BIRTH, WORK, LANGUAGE)
@@ -60,12 +59,7 @@ def people_of(facts: Sequence[Fact], tags: Tags) -> list[Person]:
     Tags are found by id, or else by a name that one entry has. Raises `DataError` if a tag
     contradicts a fact.
     """
-    by_name: dict[str, list[Fact]] = defaultdict(list)
-    for fact in facts:
-        by_name[fact.subject].append(fact)
-    named: dict[str, list[tuple[str, Subject]]] = defaultdict(list)
-    for identifier, tag in tags:
-        named[tag.name].append((identifier, tag))
+    by_name, named = by(facts, lambda fact: fact.subject), by(tags, lambda entry: entry[1].name)
     tagged = {name: own[0] for name, own in named.items() if name and len(own) == 1}
     tagged |= {identifier: (identifier, tag) for identifier, tag in tags if identifier}
     return [
@@ -102,10 +96,6 @@ def continents_of(facts: Sequence[Fact]) -> dict[str, str]:
     return through | direct
 
 
-def first(facts: Iterable[Fact], relation: str) -> dict[str, str]:
+def first(facts: Sequence[Fact], relation: str) -> dict[str, str]:
     """Return the first object of each subject in a relation."""
-    found: dict[str, str] = {}
-    for fact in facts:
-        if fact.relation == relation:
-            found.setdefault(fact.subject, fact.object)
-    return found
+    return {fact.subject: fact.object for fact in reversed(facts) if fact.relation == relation}

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from edit_harness import DataError, UsageError
+from edit_harness.errors import counted
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
 from edit_harness_plugins.inputs import refuse
@@ -22,6 +23,7 @@ from edit_harness_plugins.people import BETWEEN, read
 from . import files, templates, triples
 from .asking import OPEN, Asked, Source, fill, past, phrases_of, recalled
 from .people import GENDERS, PROPERTIES, Person, people_of, spelled
+from .triples import Fact
 
 Record = dict[str, Any]
 
@@ -76,14 +78,12 @@ class Seesaw(Builder):
         made = {name: list(self._records(source, name, ids)) for name in self.sets}
         for name, records in made.items():
             prompts = sum(len(record["attribute_prompts"]) for record in records)
-            report(
-                f"{name:9}{files.counted(len(records), 'case')}, "
-                f"{files.counted(prompts, 'attribute prompt')}"
-            )
+            cases = counted(len(records), "case")
+            report(f"{name:9}{cases}, {counted(prompts, 'attribute prompt')}")
         if not any(made.values()):
             raise DataError(
-                f"no case can be made of the facts about {len(source.people):,} "
-                f"{'person' if len(source.people) == 1 else 'people'}",
+                "no case can be made of the facts about "
+                f"{counted(len(source.people), 'person', 'people')}",
                 "it takes others who have the new value"
                 + (", and a model that knows it" if material.knows else ""),
             )
@@ -137,13 +137,10 @@ class Seesaw(Builder):
         if not edits or not values or (effect and not source.has_effect(person, effect)):
             return None
         template, true = rng.choice(edits)
-        new = rng.choice(values)
+        new, fact = rng.choice(values), Fact(person.name, edited, true)
         # Of whoever has both values the old one is no wrong answer.
-        others = [
-            each
-            for each in source.pool[edited][new]
-            if true not in each.person.values.get(edited, ())
-        ]
+        pool = source.pool[edited][new]
+        others = [each for each in pool if true not in each.person.values.get(edited, ())]
         if not others:
             return None
         asked = [
@@ -152,7 +149,7 @@ class Seesaw(Builder):
             for prompt in self._phrased(prompts, rng)
         ]
         return {
-            "requested_rewrite": source.rewrite(person, edited, template, true, new),
+            "requested_rewrite": files.rewrite(fact, template, new, source.ids.get),
             "generation_prompts": self._open(source, person, edited, effect, rng),
             "attribute_prompts": [prompt for _, prompt in asked],
             "attribute_aux_info": [other.id for other, _ in asked],

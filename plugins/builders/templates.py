@@ -27,7 +27,6 @@ class Relation:
     """How a relation is put into words; every template but a question ends where its object begins."""
 
     id: str
-    label: str
     training: tuple[str, ...]
     held_out: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
@@ -76,8 +75,7 @@ def of(name: str, words: Mapping[str, Any], capitalise: bool = False) -> Relatio
     training, held_out, questions = (
         tuple(words.get(key, ())) for key in ("training", "held_out", "questions")
     )
-    label = words.get("label", name)
-    return Relation(name, label, training, held_out, questions, capitalise)
+    return Relation(name, training, held_out, questions, capitalise)
 
 
 def _wrong(name: str, words: Any) -> Iterator[str]:

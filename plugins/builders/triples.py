@@ -12,14 +12,15 @@ from random import Random
 from typing import Any, TypeVar
 
 from edit_harness import DataError
+from edit_harness.errors import counted
 from edit_harness_plugins.inputs import Layout, empty_texts, fitted, json_of, refuse, text_of
 
-from . import files
 from .templates import Relation
 
 PARTS = ("subject", "relation", "object")
 TRUE, FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 Key = TypeVar("Key")
+Thing = TypeVar("Thing")
 REMEDY = 'a triple is {"subject": "Ada", "relation": "P27", "object": "France"}'
 
 
@@ -42,9 +43,9 @@ class FactTable:
     def __init__(self, facts: Iterable[Fact], relations: Mapping[str, Relation]) -> None:
         self.facts = tuple(facts)
         self.relations = dict(relations)
-        self.by_relation = _by(self.facts, lambda fact: fact.relation)
-        self.by_object = _by(self.facts, lambda fact: (fact.relation, fact.object))
-        self.by_subject = _by(self.facts, lambda fact: fact.subject)
+        self.by_relation = by(self.facts, lambda fact: fact.relation)
+        self.by_object = by(self.facts, lambda fact: (fact.relation, fact.object))
+        self.by_subject = by(self.facts, lambda fact: fact.subject)
         self._objects = {(fact.subject, fact.relation): fact.object for fact in self.facts}
         self.objects = {
             relation: sorted({fact.object for fact in own})
@@ -64,16 +65,17 @@ class FactTable:
         return max(len(self.by_object[relation, name]) for name in self.objects[relation])
 
 
-def _by(facts: Iterable[Fact], key: Callable[[Fact], Key]) -> dict[Key, list[Fact]]:
-    found: dict[Key, list[Fact]] = {}
-    for fact in facts:
-        found.setdefault(key(fact), []).append(fact)
+def by(every: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
+    """Return the things of each key, in their order."""
+    found: dict[Key, list[Thing]] = {}
+    for each in every:
+        found.setdefault(key(each), []).append(each)
     return found
 
 
 def several(facts: Iterable[Fact]) -> dict[tuple[str, str], list[Fact]]:
     """Return the facts of each subject and relation that has more than one object."""
-    found = _by(facts, lambda fact: (fact.subject, fact.relation))
+    found = by(facts, lambda fact: (fact.subject, fact.relation))
     return {key: own for key, own in found.items() if len(own) > 1}
 
 
@@ -175,7 +177,7 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         for row in filter(None, lines):
             if len(row) != len(header):
                 raise DataError(
-                    f"{path}:{lines.line_num}: {files.counted(len(row), 'cell')}, and the "
+                    f"{path}:{lines.line_num}: {counted(len(row), 'cell')}, and the "
                     f"header has {len(header)}",
                     "a cell that has the delimiter in it stands in quotes",
                 )

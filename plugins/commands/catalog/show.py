@@ -75,8 +75,7 @@ def card(plugins: Plugins, component: Component) -> Content:
         paragraphs = (inspect.getdoc(factory) or "").split("\n\n")
         # Each paragraph in one line, for a terminal to wrap.
         content["description"] = "\n".join(" ".join(text.split()) for text in paragraphs)
-        content["citation"] = getattr(factory, "citation", "")
-        content["needs"] = getattr(factory, "needs", "")
+        content |= {name: getattr(factory, name, "") for name in ("citation", "needs")}
         with blamed(f"{named(kind, name, factory)} cannot be described", factory):
             content |= of_kind(plugins, factory)
             if hasattr(factory, "card"):

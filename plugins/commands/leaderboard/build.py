@@ -31,7 +31,7 @@ from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import chosen
 
 from ..report import written
-from ..report.facts import statuses
+from ..report.facts import grouped, statuses
 from ..report.page import Entrant, Protocol, boards_of, contents
 from ..report.templates import SCRIPTS, SHARED, STYLE, asset, page, shown
 from ..run.console import err
@@ -144,11 +144,8 @@ def side_by_side(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
 
     None takes another's place: nobody knows whose was first, and a replay shows which is right.
     """
-    claims: dict[str, list[Entry]] = {}
-    for entry in entries:
-        claims.setdefault(claim(entry.run.manifest.identity), []).append(entry)
     all_of_them, lines = [], []
-    for same in claims.values():
+    for same in grouped(entries, lambda entry: claim(entry.run.manifest.identity)):
         if len(same) > 1:
             names = ", ".join(entry.bundle for entry in same)
             lines.append(f"rivals   {names}: the same run, all are shown")
@@ -205,21 +202,14 @@ def _files(
     yield "promise.html", page("promise.jinja", **POLICY, root="", site=title, title=title)
     for entry in ordered:
         declared = entry.submission.items()
-        yield (
-            entry.href,
-            page(
-                "run.jinja",
-                **POLICY,
-                root="../",
-                site=title,
-                title=f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
-                badge=entry.badge,
-                rank=entry.rank,
-                submission=[(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
-                boards=[],
-                **contents([entry.run]),
-            ),
-        )
+        own = {
+            "title": f"{entry.run.label} · {entry.run.manifest.identity.task.name}",
+            "badge": entry.badge,
+            "rank": entry.rank,
+            "submission": [(str(k), v if isinstance(v, str) else dumps(v)) for k, v in declared],
+            **contents([entry.run]),
+        }
+        yield entry.href, page("run.jinja", **POLICY, root="../", site=title, boards=[], **own)
     for name in (STYLE, *SCRIPTS):
         yield name, asset(name)
     data = {

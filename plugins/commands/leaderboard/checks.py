@@ -15,11 +15,12 @@ from msgspec import Meta, Struct, ValidationError, convert
 from edit_harness.data import Case, Choose, Drift, Generate, Graded, Query, Text, Visit
 from edit_harness.errors import HarnessError, RunFolderError
 from edit_harness.files import SEAL
-from edit_harness.folder.encoding import decode_answer, unchanged
+from edit_harness.folder.encoding import unchanged
 from edit_harness.folder.record import INVALID, OK, STATUSES, Record
 from edit_harness.interfaces import Task
 from edit_harness.run import controls
 from edit_harness.run.estimates import values as values_of
+from edit_harness_plugins import reading
 
 from . import baseline, bundle
 from .bundle import NAMES, SUMS, CannotCheck, Finding, Rejected, Unchecked, shown
@@ -227,7 +228,7 @@ def before(evidence: Evidence) -> Iterator[str]:
         if getattr(evidence.identity.model, name) != getattr(evidence.baseline.header, name):
             yield f"the model's {name} is not the one that its weights were published with"
     known = [record for record in evidence.records if record.case in evidence.by_id]
-    answered = ((evidence.by_id[each.case], _decoded(each)[0]) for each in known)
+    answered = ((evidence.by_id[each.case], reading.answers(each)[0]) for each in known)
     if why := baseline.disagreement(evidence.baseline, answered):
         yield why
     elif not any(record.before for record in known):
@@ -261,7 +262,7 @@ def _misshapen(record: Record, case: Case) -> str:
 def values(evidence: Evidence) -> Iterator[str]:
     """Check that the values of each row are what the metrics make of its answers."""
     for record, case in _asked(evidence):
-        computed = values_of(case, _decoded(record), evidence.metrics, record.status)
+        computed = values_of(case, reading.answers(record), evidence.metrics, record.status)
         if where := next(differing(record.values, computed), ""):
             yield _at(record, f"its values do not follow from its answers: {where}")
             return
@@ -271,7 +272,7 @@ def flags(evidence: Evidence) -> Iterator[str]:
     """Check that a row's status and its no-op flag agree with its answers."""
     for record, _ in _asked(evidence):
         known, finite = all(map(_finite, record.before)), all(map(_finite, record.after))
-        before, after = _decoded(record)
+        before, after = reading.answers(record)
         comparable = known and finite and not any(isinstance(each, Graded) for each in after)
         noop = record.status == OK and comparable and unchanged(before, after)
         if not known:
@@ -290,10 +291,6 @@ def _finite(answer: Any) -> bool:
     if answer is None or (isinstance(answer, dict) and "text" in answer):
         return True
     return None not in _leaves(answer).values()
-
-
-def _decoded(record: Record) -> tuple[list[Any], list[Any]]:
-    return [decode_answer(a) for a in record.before], [decode_answer(a) for a in record.after]
 
 
 def _asked(evidence: Evidence) -> Iterator[tuple[Record, Case]]:

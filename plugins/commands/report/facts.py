@@ -216,10 +216,8 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "control", "the text could not be asked, so that a collapse may go unseen"
     yield from _of_controls(run)
     if lost := collapsed(run):
-        yield (
-            "collapse",
-            f"at {min(lost)}: the perplexity is {COLLAPSE:g} times as high, or infinite",
-        )
+        text = f"at {min(lost)}: the perplexity is {COLLAPSE:g} times as high, or infinite"
+        yield "collapse", text
     yield from _of_judge(run)
     yield from _known(run)
     if noop := sum(record.noop for record in run.records):
@@ -279,10 +277,8 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
     if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
-        yield (
-            "pending",
-            f"{counted(run.pending, 'text')} without a judge's word so far: counted nowhere",
-        )
+        waiting = counted(run.pending, "text")
+        yield "pending", f"{waiting} without a judge's word so far: counted nowhere"
     if len(run.served) > 1:
         yield "judged", "more than one model judged: its server has changed"
     found, texts = run.records.verdicts, judged(run)

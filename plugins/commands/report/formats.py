@@ -98,11 +98,6 @@ def rich(grids: Sequence[Grid], width: int) -> Iterator[RenderableType]:
             yield Text()
 
 
-def table_of_text() -> Table:
-    """Return a table without lines, as all tables on the terminal are."""
-    return Table(box=None, pad_edge=False, header_style="bold")
-
-
 def render(table: RenderableType, width: int = 80) -> str:
     """Return a table as plain text."""
     console = Terminal(width=width, no_color=True, legacy_windows=False)
@@ -139,7 +134,7 @@ def _width(head: str, texts: Sequence[str]) -> int:
 
 
 def _rich_part(grid: Grid, start: int, stop: int) -> Table:
-    part = table_of_text()
+    part = Table(box=None, pad_edge=False)
     for head in grid.heads:
         part.add_column(_text(head), overflow="fold", max_width=LABEL if grid.columns else None)
     for head in grid.columns[start:stop]:
@@ -161,7 +156,7 @@ def _rich_cell(cell: Cell) -> Text:
 
 def listed(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return a table with a heading for each name of a cell; numbers stand to the right."""
-    made = table_of_text()
+    made = Table(box=None, pad_edge=False)
     names = list(dict.fromkeys(name for row in rows for name in row))
     for name in names:
         texts = any(isinstance(row.get(name), str) for row in rows)

@@ -11,18 +11,13 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness.run.results import Results
 from edit_harness_plugins import intervals
 from edit_harness_plugins.command_line import debug, many, with_plugins
 from edit_harness_plugins.reading import reread
-from edit_harness_plugins.terminal import Terminal
 
+from ..run import console
 from . import formats, layouts, page, written
-from .formats import Grid
 from .typesetting import printed
-
-stdout = Terminal(soft_wrap=False)
-err = Terminal(stderr=True)
 
 
 @click.command()
@@ -56,22 +51,24 @@ def report(
     if form == "html" and given["layout"] == "runs":
         text = page.explore(read, " | ".join(dict.fromkeys(run.label for run in read)))
     else:
-        grids = _grids(read, given["layout"], given["verbose"])
+        if given["layout"] == "paper":
+            grids, missing = printed(read)
+            for line in missing:
+                console.err.print(f"missing  {line}", soft_wrap=True)
+        else:
+            grids = layouts.of_runs(read, verbose=given["verbose"])
+        grids += [*layouts.besides(read), layouts.sources(read)]
         if form == "table" and not out:
-            stdout.print(*formats.rich(grids, stdout.width), sep="\n")
+            console.out.print(*formats.rich(grids, console.out.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
     if out:
         # A link, a pipe and a device stay what they are.
         with written(out, "name another place: --out FILE"):
             Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
-        _say("saved", out)
+        console.err.print(f"saved    {out}", soft_wrap=True)
     else:
-        stdout.out(text, end="")
-
-
-def _say(label: str, text: object) -> None:
-    err.print(f"{label:<9}{text}", soft_wrap=True)
+        console.out.out(text, end="")
 
 
 def _format(form: str | None, out: str | None) -> str:
@@ -84,13 +81,3 @@ def _format(form: str | None, out: str | None) -> str:
             f"end it with {', '.join(formats.NAMES)}, or use --format",
         )
     return formats.NAMES[suffix]
-
-
-def _grids(runs: Sequence[Results], layout: str, verbose: bool) -> list[Grid]:
-    if layout == "paper":
-        grids, missing = printed(runs)
-        for line in missing:
-            _say("missing", line)
-    else:
-        grids = layouts.of_runs(runs, verbose=verbose)
-    return [*grids, *layouts.besides(runs), layouts.sources(runs)]

@@ -10,11 +10,12 @@ from rich.text import Text as Line
 
 from edit_harness.data import Answer, Case, Choose, Divergence, Probe, Scores, Text
 from edit_harness.errors import UsageError
-from edit_harness.folder.encoding import decode_answer, encode_case
+from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import as_json, debug
+from edit_harness_plugins.reading import answers
 from edit_harness_plugins.terminal import plain
 
 from . import show
@@ -51,7 +52,7 @@ def told(case: Case, records: Sequence[Record]) -> Iterator[Line | tuple[str, st
             yield plain(f"\nstate {record.state}", "bold")
         if record.message:
             yield plain(f"{record.status}: {record.message}")
-        sides = [[decode_answer(a) for a in side] for side in (record.before, record.after)]
+        sides = answers(record)
         for role, numbers in groupby(range(len(case.probes)), key=lambda i: case.probes[i].role):
             yield plain(f"\n{role}", "cyan")
             for i in numbers:

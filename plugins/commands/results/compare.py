@@ -24,17 +24,7 @@ from edit_harness_plugins.reading import reread
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid, Row
 from . import show
-from .pairing import (
-    ALPHA,
-    MCNEMAR,
-    T_TEST,
-    Contrast,
-    Pair,
-    Pairing,
-    distance,
-    paired,
-    same_content,
-)
+from .pairing import ALPHA, MCNEMAR, T_TEST, Contrast, Pair, Pairing, distance, paired, same_content
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""
@@ -319,10 +309,8 @@ def differences(found: Difference) -> Iterator[tuple[str, str]]:
     if not found.identity:
         yield "note", "equal fingerprints: one kind of run, made twice"
     if found.apart:
-        yield (
-            "note",
-            f"{found.apart} cases are in one run alone, or ask something else in the other",
-        )
+        text = f"{found.apart} cases are in one run alone, or ask something else in the other"
+        yield "note", text
     if found.cases:
         yield "changes", "log-probabilities after the edit, in nats"
     elif found.shared:

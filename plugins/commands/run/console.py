@@ -190,14 +190,12 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
-    cases: dict[tuple[str, str], list[str]] = {}
-    for record in records:
-        cases.setdefault((record.status, record.message), []).append(record.case)
-    for (status, message), names in cases.items():
+    for alike in grouped(records, lambda record: (record.status, record.message)):
+        names = [record.case for record in alike]
         first = ", ".join(names[:SHOWN_CASES])
         many = f"{len(names)} cases, such as {first}"
         which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
-        yield f"{which}: {status}: {message}"
+        yield f"{which}: {alike[0].status}: {alike[0].message}"
 
 
 def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:

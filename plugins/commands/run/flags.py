@@ -121,7 +121,10 @@ class RegimeFlags:
                 f"--eval-at is for sequential edits, and this is {chosen.mode}",
                 "add --edit-mode sequential",
             )
-        return replace(chosen, immediate="each" in self.eval_at, checkpoints=self._points)
+        remedy = "--eval-at takes each, end or numbers of cases"
+        numbers = [point for point in self.eval_at if point not in ("each", "end")]
+        points = sorted({whole_number(point, remedy, least=1) for point in numbers})
+        return replace(chosen, immediate="each" in self.eval_at, checkpoints=tuple(points))
 
     def _size(self, chosen: Regime, size: str) -> int:
         remedy = "--edit-batch-size takes a number of cases, or all"
@@ -132,12 +135,6 @@ class RegimeFlags:
                 "add --edit-mode batch, or --edit-mode sequential",
             )
         return number
-
-    @property
-    def _points(self) -> tuple[int, ...]:
-        numbers = [point for point in self.eval_at if point not in ("each", "end")]
-        remedy = "--eval-at takes each, end or numbers of cases"
-        return tuple(sorted({whole_number(point, remedy, least=1) for point in numbers}))
 
 
 # fmt: off

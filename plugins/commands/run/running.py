@@ -140,6 +140,8 @@ def run_model(
             (list(group), assembly.make_benchmark(plugins, task, args, source, seed))
             for (task, args, seed), group in together
         ]
+    options = todo.options
+    stop, retry = options.on_error == "stop", options.retry_failed
     regimes = [todo.regime.over(benchmark.task.value.regime) for _, benchmark in benchmarks]
     load = partial(assembly.load, plugins, ref.name, **todo.executor.loading(loading))
     with todo.executor.ready() as where:
@@ -148,7 +150,7 @@ def run_model(
         for (group, benchmark), regime in zip(benchmarks, regimes, strict=True):
             own = [replace(spec, regime=regime) for spec in group]
             made = assembled(plugins, model, benchmark, todo, own, codes)
-            if made and not todo.options.quiet:
+            if made and not options.quiet:
                 console.header(made, where)
             with console.tolerated(codes, todo.several):
                 folders = opened(made, todo, codes)
@@ -157,12 +159,11 @@ def run_model(
                 with (
                     kept(folders),
                     guard.measuring(),
-                    console.progress(list(folders), quiet=todo.options.quiet) as advance,
+                    console.progress(list(folders), quiet=options.quiet) as advance,
                 ):
                     turns = todo.executor.turns(todo.loading)
-                    stop, retry = todo.options.on_error == "stop", todo.options.retry_failed
                     finished = loop.run_all(folders, advance, turns=turns, stop=stop, retry=retry)
-                show(folders, finished, todo.options, codes)
+                show(folders, finished, options, codes)
                 yield from finished
 
 

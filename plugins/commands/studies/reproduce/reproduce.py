@@ -135,10 +135,8 @@ def _made(
         RegimeFlags(edit_mode=leg.mode, edit_batch_size=leg.batch),
     )
     for run in running.run_model(plugins, todo, runs, codes):
-        yield (
-            labels[run.manifest.identity.editor.name],
-            replace(run, estimated_by=KINDS[flags.interval]),
-        )
+        label = labels[run.manifest.identity.editor.name]
+        yield label, replace(run, estimated_by=KINDS[flags.interval])
 
 
 def _texts(args: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
+from edit_harness_plugins.commands.report.facts import grouped
 from edit_harness_plugins.commands.report.papers import Subsets
 from edit_harness_plugins.commands.results.pairing import Contrast, Pairing
 
@@ -77,12 +78,10 @@ class Reproduction:
         """Return each printed number with ours, in the order of the pack; or each two in an order."""
         if self.contents.compares != "orderings":
             return [Compared(c, ours, self._ruling(c)) for c, (_, ours) in self._found.items()]
-        columns: dict[tuple[str, str, str], list[Expected]] = {}
-        for cell in self.contents.asked:
-            columns.setdefault((cell.model, cell.row, cell.column), []).append(cell)
+        columns = grouped(self.contents.asked, lambda cell: (cell.model, cell.row, cell.column))
         return [
             Compared(one, self._found[one][1], self._order(one, two), two, self._found[two][1])
-            for cells in columns.values()
+            for cells in columns
             for one, two in combinations(sorted(cells, key=lambda c: -c.value), 2)
         ]
 

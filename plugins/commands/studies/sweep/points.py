@@ -21,12 +21,12 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
+from edit_harness_plugins.commands.report.layouts import directed
+from edit_harness_plugins.commands.run.preset_file import typed
 
 LAYER, TOKEN = "layer", "fact_token"
 """The fields that --layers and --tokens stand for."""
 EXAMPLE = "--layers all --tokens subject_first,subject_last,last, or --grid lr=0.1,0.5"
-
-
 Axes = Mapping[str, Sequence[Any]]
 Point = Mapping[str, Any]
 
@@ -58,8 +58,8 @@ def axes(editor: Component, asked: Mapping[str, str], depth: int) -> Axes:
     for name, text in asked.items():
         sign = ";" if get_origin(hints[name]) is tuple else ","
         texts = layers(text, depth) if name == LAYER else text.split(sign)
-        typed = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
-        found[name] = list(dict.fromkeys(each[name] for each in typed))
+        read = [settings.typed(factory, {name: t.strip()}, f"editor {editor.name}") for t in texts]
+        found[name] = list(dict.fromkeys(each[name] for each in read))
     return found
 
 
@@ -84,16 +84,9 @@ def points(axes: Axes) -> list[Point]:
     return [dict(zip(axes, each, strict=True)) for each in product(*axes.values())]
 
 
-def shown(value: Any) -> str:
-    """Return a value as a table shows it."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(shown, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def named(point: Point) -> str:
     """Return a point as a line of text shows it."""
-    return ", ".join(f"{field}={shown(value)}" for field, value in point.items())
+    return ", ".join(f"{field}={typed(value)}" for field, value in point.items())
 
 
 HARMONIC = "S"
@@ -185,24 +178,16 @@ class SweepResults:
         if len(self.axes) > 2:
             return []
         fields = [*self.axes, ""]
-        names = [list(map(shown, values)) for values in (*self.axes.values(), [""])]
+        names = [list(map(typed, values)) for values in (*self.axes.values(), [""])]
         across, down = names[:2]
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
             estimates = [each.numbers[name] for each in self.points]
             values = [scale * estimate.value if estimate.n else None for estimate in estimates]
-            made.append(
-                HeatMap(
-                    f"{name} {DIRECTION[measure.better]}".strip(),
-                    down,
-                    across,
-                    [values[row :: len(down)] for row in range(len(down))],
-                    x=fields[0],
-                    y=fields[1],
-                    form=".1f" if scale == 100 else ".3g",
-                )
-            )
+            title, form = directed(name, measure.better), ".1f" if scale == 100 else ".3g"
+            rows = [values[row :: len(down)] for row in range(len(down))]
+            made.append(HeatMap(title, down, across, rows, x=fields[0], y=fields[1], form=form))
         return made
 
     def table(self, title: str) -> Grid:
@@ -215,7 +200,7 @@ class SweepResults:
             mark: Mark = "best" if each is self.best else ""
             cells = [Cell(*_shown(each.score, score), mark)]
             cells += [Cell(*_shown(each.numbers[line.name], line)) for line in lines]
-            rows.append(([shown(value) for value in each.point.values()], cells))
+            rows.append((list(map(typed, each.point.values())), cells))
         heads = [f"{line.name} {DIRECTION[line.measure.better]}" for line in (score, *lines)]
         return Grid(title, list(self.axes), heads, rows)
 

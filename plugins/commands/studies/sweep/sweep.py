@@ -26,6 +26,7 @@ from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
 from edit_harness_plugins.commands.run import console, preset_file, running
+from edit_harness_plugins.commands.run.editing import check_single
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 from edit_harness_plugins.composition import mark
 from edit_harness_plugins.loading.load import checked_source
@@ -108,7 +109,9 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     if not flags.quiet:
         console.line("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
         console.line("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
-        grid = [f"{f} {', '.join(map(points.shown, values))}" for f, values in todo.axes.items()]
+        grid = [
+            f"{f} {', '.join(map(preset_file.typed, values))}" for f, values in todo.axes.items()
+        ]
         console.line("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
         console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
         console.line("split", todo.split)
@@ -121,8 +124,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
 
 def check(flags: SweepFlags) -> dict[str, str]:
     """Return what is asked of each field. Raises `UsageError` for flags that do not go together."""
-    if len(flags.model) != 1 or len(flags.editor) != 1:
-        raise UsageError("sweep takes one model and one editor")
+    check_single(flags, "sweep")
     _ = flags.tuned  # an error in the preset is told first
     asked = points.asked(flags.grid, flags.layers, flags.tokens)
     for flag, file in (("--html", flags.html), ("--png", flags.png)):

@@ -117,14 +117,12 @@ def sites(model: Model, kinds: Sequence[str], window: int) -> list[Site]:
             f"leave out --window: {default_window(architecture.layers)} layers",
         )
     try:
-        modules: dict[str, Callable[[], Sequence[str]]] = {
-            "hidden": lambda: architecture.blocks,
-            "mlp": lambda: [architecture.projection(i).name for i in range(architecture.layers)],
-            "attention": lambda: [
-                architecture.attention(i).name for i in range(architecture.layers)
-            ],
+        modules: dict[str, Callable[[int], str]] = {
+            "hidden": lambda layer: architecture.blocks[layer],
+            "mlp": lambda layer: architecture.projection(layer).name,
+            "attention": lambda layer: architecture.attention(layer).name,
         }
-        named = {kind: modules[kind]() for kind in kinds}
+        named = {kind: list(map(modules[kind], range(architecture.layers))) for kind in kinds}
     except PluginError as error:
         error.remedy = "trace what it has, such as --kinds hidden"
         raise
@@ -259,18 +257,17 @@ class _Group:
         places = batch.places(*zip(*at, strict=True))
         lines = torch.tensor([self.first[rows[i].which] + token for i, token in at])
 
-        def keep(name: str, _: nn.Module, __: Any, output: Any) -> None:
+        def keep(name: str, _: Tensor, outputs: Tensor) -> None:
             # Copied at once: a model may add to it in place (Falcon).
-            whole = hooks.by_row(hooks.first(output), len(rows))
-            values = whole[places.on(whole.device)]
+            values = outputs[places.on(outputs.device)]
             if name not in self.clean:
                 self.clean[name] = values.new_empty(self.first[-1], values.shape[-1])
             self.clean[name][lines.to(values.device)] = values
 
         with ExitStack() as stack:
             for name in names:
-                hook = self._module(name).register_forward_hook(partial(keep, name))
-                stack.enter_context(hook)
+                keeping = partial(keep, name)
+                stack.enter_context(hooks.changing(self._module(name), len(rows), keeping))
             yield
 
     def _noising(self, batch: Batch, rows: Sequence[_Row]) -> AbstractContextManager[None]:
@@ -294,13 +291,10 @@ class _Group:
         return self.model.module.get_submodule(name)
 
 
-@contextmanager
-def _replacing(module: nn.Module, places: Places, values: Tensor, rows: int) -> Iterator[None]:
+def _replacing(
+    module: nn.Module, places: Places, values: Tensor, rows: int
+) -> AbstractContextManager[Any]:
+    def replaced(_: Tensor, outputs: Tensor) -> Tensor:
+        return outputs.index_put(places.on(outputs.device), values.to(outputs))
 
-    def hook(_: nn.Module, __: Any, output: Any) -> Any:
-        whole = hooks.by_row(hooks.first(output), rows)
-        changed = whole.index_put(places.on(whole.device), values.to(whole))
-        return hooks.with_first(output, changed.view_as(hooks.first(output)))
-
-    with module.register_forward_hook(hook):
-        yield
+    return hooks.changing(module, rows, replaced)

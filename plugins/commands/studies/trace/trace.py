@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from edit_harness.errors import DataError, ResourceError, UsageError, counted
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
+from edit_harness.run.estimates import LEVEL
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
@@ -111,12 +113,10 @@ def known(
 
 def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
     """Trace facts behind a bar. Raises `ResourceError` where memory does not hold their states."""
-    traces = patching.trace(model, facts, how)
-    hidden = not err.is_terminal
+    traces, hidden = patching.trace(model, facts, how), not err.is_terminal
+    bar = track(traces, "tracing", len(facts), console=err, transient=True, disable=hidden)
     try:
-        return list(
-            track(traces, "tracing", len(facts), console=err, transient=True, disable=hidden)
-        )
+        return list(bar)
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"the states of a fact do not fit the memory of {model.device}",
@@ -143,9 +143,8 @@ def finish(
         ("chance", ", ".join(f"{name} {shown(e)}" for name, e in chances.items())),
         ("interval", f"{LEVEL:.0%}, over {made.over}"),
     ]
-    facts = [
-        (f.parts.prompt, f.parts.target, list(f.subject)) for f in (each.fact for each in traces)
-    ]
+    facts = [each.fact for each in traces]
+    read = [(fact.parts.prompt, fact.parts.target, list(fact.subject)) for fact in facts]
     data = {
         "model": {"name": model.name, "digest": model.digest, "precision": model.precision},
         "noise": {
@@ -155,7 +154,7 @@ def finish(
         "window": how.window,
         "facts": {
             "task": flags.task, "known": len(facts), "asked": asked,
-            "digest": files.digest(facts),
+            "digest": files.digest(read),
         },
         "fact": None if flags.task else line,
         **as_data(made),
@@ -167,7 +166,6 @@ def finish(
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
-LEVEL = 0.99
 ROLES = (
     "first subject token", "middle subject tokens", "last subject token",
     "first subsequent token", "further tokens", "last token",
@@ -257,22 +255,13 @@ def heat_maps(effects: Effects, window: int) -> list[HeatMap]:
     """Return a heat map for each kind of state; all have one scale, from 0 to the largest effect."""
     every = [e.value for grid in effects.indirect.values() for line in grid for e in line if e.n]
     average = "Average indirect effect" if effects.over == "facts" else "Indirect effect"
+    heat_map = partial(HeatMap, x="layer", y="token", form="z.2f", least=0.0, most=max(0.0, *every))
     made = []
     for kind, grid in effects.indirect.items():
         around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"
-        made.append(
-            HeatMap(
-                f"{average} of {WHAT[kind]}{around}",
-                effects.rows,
-                [str(i) for i in range(len(grid[0]))],
-                [[e.value if e.n else None for e in line] for line in grid],
-                x="layer",
-                y="token",
-                form="z.2f",
-                least=0.0,
-                most=max(0.0, *every),
-            )
-        )
+        title, layers = f"{average} of {WHAT[kind]}{around}", [str(i) for i in range(len(grid[0]))]
+        values = [[e.value if e.n else None for e in line] for line in grid]
+        made.append(heat_map(title, effects.rows, layers, values))
     return made
 
 
