@@ -13,10 +13,10 @@ from .data import Request
 from .edits import Edit
 from .errors import PluginError, ResourceError, UsageError
 from .folder.record import Record
-from .interfaces import Editor, Regime, Task
+from .interfaces import Editor, Executor, Regime, Task
 from .model.model import Model
 from .registry.registry import Plugins
-from .registry.settings import make_executor
+from .registry.settings import build_component
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import assemble
 from .run.loop import run_all
@@ -63,7 +63,7 @@ def evaluate(
             "make one of it: eh.load_model(module, tokenizer)",
         )
     plugins = Plugins.installed()
-    running = make_executor(plugins, executor, executor_args or {})
+    running: Executor = build_component(plugins.find("executor", executor), executor_args or {})
     carried: dict[str, Any] = {}
     if isinstance(model, str):
         ref, carried = ModelRef.split(model, loading)

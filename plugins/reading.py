@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from edit_harness.data import Answers
-from edit_harness.errors import PluginError
+from edit_harness.errors import PluginError, RunFolderError, counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Manifest
@@ -30,8 +30,17 @@ def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:
     folder = RunFolder.at(name)
     found = make_metrics(plugins, metrics) if metrics else own_metrics(plugins, folder)
     run = Results.read(folder, found)
-    run.check_finished()
+    check_finished(run)
     return replace(run, everything=revalued(run, found))
+
+
+def check_finished(run: Results) -> None:
+    """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
+    if missing := run.missing:
+        raise RunFolderError(
+            f"{run.folder.path} is not finished: {counted(missing, 'record')} missing",
+            "finish it with the command that began it",
+        )
 
 
 def revalued(run: Results, metrics: Mapping[str, Metric]) -> list[Record]:

@@ -10,7 +10,7 @@ import edit_harness as eh
 from edit_harness import hookimpl
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import make_executor
+from edit_harness.registry.settings import build_component
 from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
@@ -65,7 +65,7 @@ def other(monkeypatch):
 
 
 def chosen(name, settings):
-    return make_executor(Plugins.installed(), name, settings)
+    return build_component(Plugins.installed().find("executor", name), settings)
 
 
 def test_this_process_is_the_default():

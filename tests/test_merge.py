@@ -24,6 +24,7 @@ from edit_harness.run.results import Results
 from edit_harness_plugins.commands.distributed.merge import merge
 from edit_harness_plugins.commands.results.compare import environment_of
 from edit_harness_plugins.commands.run.shards import Share
+from edit_harness_plugins.reading import check_finished
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
@@ -165,7 +166,7 @@ def state(path):
     run = Results.read(RunFolder(path), {})
     if run.missing:
         with pytest.raises(RunFolderError, match="is not finished"):
-            run.check_finished()
+            check_finished(run)
         return "unfinished"
     return "whole"
 

@@ -21,6 +21,7 @@ from edit_harness_plugins.editors._search.suffix import SuffixForward
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
 from edit_harness_plugins.loading.load import load
+from edit_harness_plugins.loading.placement import described
 
 REQUESTS = [[Request("{} lives in", "Ada", "Paris")], [Request("{} works at", "Bob", "Fiat")]]
 EDITORS = [
@@ -97,7 +98,7 @@ def test_weights_are_read_where_they_are_kept(both):
         model.size,
         model.architecture.hookable,
     )
-    assert (model.placement, offloaded.placement) == ("cpu", "spread over disk (2 blocks)")
+    assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
     for name, parameter in model.module.named_parameters():
         assert torch.equal(offloaded.parameter(name), parameter)
     mine, theirs = (m.architecture.projection(1) for m in both)
@@ -140,7 +141,7 @@ def test_an_edited_model_is_saved_whole(saved, tmp_path):
     one = load(ModelSource(str(folder)), device="cpu")
     other = load(ModelSource(str(folder)), device_map="auto", max_memory=room)
     assert (one.digest, one.size) == (other.digest, other.size)
-    assert "disk (" in other.placement
+    assert "disk (" in described(other)
     edit = change_of(one, embedding(one))
     for number, each in enumerate((one, other)):
         save_model(each, edit, tmp_path / str(number))

@@ -12,6 +12,7 @@ from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.loading.load import load
+from edit_harness_plugins.loading.placement import described
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +46,14 @@ def refusal(folder, error=UsageError, **options):
 def test_maps_that_are_found(folder, name):
     """On a machine without an accelerator, all goes to the CPU if it has the memory."""
     model = load(ModelSource(str(folder)), device_map=name)
-    assert model.placement == ("cpu" if not torch.accelerator.is_available() else model.placement)
+    assert described(model) == ("cpu" if not torch.accelerator.is_available() else described(model))
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
 def test_memory_is_limited(folder):
     size = load(ModelSource(str(folder))).size * 4
     model = load(ModelSource(str(folder)), device_map="auto", max_memory=f"cpu:{size // 2000}KB")
-    assert "disk (" in model.placement
+    assert "disk (" in described(model)
 
 
 def test_a_folder_for_weights_goes_with_the_model(tmp_path):

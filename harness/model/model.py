@@ -84,11 +84,6 @@ class Model:
         return device_of(self.module)
 
     @property
-    def placement(self) -> str:
-        """Where the weights are, for people: a device, or how many blocks are in each place."""
-        return weights.described(self.architecture)
-
-    @property
     def dtype(self) -> torch.dtype:
         """The precision of the weights."""
         return next(self.module.parameters()).dtype

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import PluginError, counted
-
-if TYPE_CHECKING:
-    from .architecture import Architecture
-
+from ..errors import PluginError
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 SPAN = 1 << 16
@@ -155,20 +151,6 @@ def added(module: nn.Module, name: str, change: Tensor) -> Iterator[None]:
                 stack.callback(weight.copy_, weight.clone())
                 weight.copy_(weight + change.to(weight))
         yield
-
-
-def described(architecture: Architecture) -> str:
-    """Return where a model is: its device, or how many blocks have their first weight in each place."""
-    places: Counter[str] = Counter()
-    for block in map(architecture.block, range(architecture.layers)):
-        name, parameter = next(block.named_parameters())
-        place = kept(block, name)
-        places[str(parameter.device) if not place else "disk" if place.file else "cpu"] += 1
-    (first, count), *others = places.items()
-    if not others and first != "disk":
-        return first
-    shown = [f"{first} ({counted(count, 'block')})", *(f"{p} ({n})" for p, n in others)]
-    return f"spread over {', '.join(shown)}"
 
 
 def of_module(module: Any) -> str:

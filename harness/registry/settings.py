@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ..errors import UsageError
-from ..interfaces import FROM_PRESET, Editor, Executor, Metric, ModelShape, ModelSource, Task
+from ..interfaces import FROM_PRESET, Editor, Metric, ModelShape, ModelSource, Task
 from .guard import blamed, named
 from .packages import Package
 from .registry import Component, Plugins, suggestion
@@ -257,11 +257,6 @@ def make_metrics(plugins: Plugins, names: Iterable[str]) -> dict[str, Metric]:
     if isinstance(names, str):
         raise UsageError(f"metrics is the text {names!r}", f"give a list: metrics=[{names!r}]")
     return {name: build_component(plugins.find("metric", name), {}) for name in names}
-
-
-def make_executor(plugins: Plugins, name: str, args: Mapping[str, Any]) -> Executor:
-    """Build an executor. Raises `PluginError` for no such name, `UsageError` for its settings."""
-    return cast(Executor, build_component(plugins.find("executor", name), args))
 
 
 def described(part: Named) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from ..data import Case
-from ..errors import RunFolderError, counted
+from ..errors import RunFolderError
 from ..files import finite
 from ..folder.folder import RunFolder
 from ..folder.manifest import JudgeId, Manifest, ShardInfo
@@ -74,14 +74,6 @@ class Results:
     def by_id(self) -> Mapping[str, Case]:
         """The folder's cases by their ids, planned or not."""
         return self.folder.cases(self.manifest.cases)
-
-    def check_finished(self) -> None:
-        """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
-        if missing := self.missing:
-            raise RunFolderError(
-                f"{self.folder.path} is not finished: {counted(missing, 'record')} missing",
-                "finish it with the command that began it",
-            )
 
     @property
     def regime(self) -> Regime:
@@ -173,10 +165,6 @@ class Results:
                 report.Point(state, self.estimator.estimates(self._each(there, last=True)))
             )
         return points + [report.Point(end, self.estimates) for end in states[-1:]]
-
-    def of_case(self, case: str) -> RunTable:
-        """Return the records of a case, or of a control, in all states of the model."""
-        return self._table.taken(np.array([name == case for name in self._table.cases], bool))
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Sequence[Mapping[str, Any]]]]:

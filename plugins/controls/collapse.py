@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from edit_harness.data import Scores
 from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
 from edit_harness.run.controls import ID
 from edit_harness.run.results import Results
 
@@ -15,11 +20,17 @@ COLLAPSE = 10.0
 """A model has collapsed if its perplexity is so many times the unedited model's."""
 
 
+def of_control(run: Results, case: str) -> Iterator[Record]:
+    """Yield the records of a control, by its id, in all states of the model."""
+    rows = RunTable.of(run.everything)
+    yield from rows.taken(np.array([name == case for name in rows.cases], bool))
+
+
 def perplexities(run: Results) -> dict[int, tuple[float, float]]:
     """Return the perplexity before and after the edits, by state of the model; of single edits none."""
     return {
         r.state: (of_answer(r.before[0]), of_answer(r.after[0]))
-        for r in run.of_case(ID)
+        for r in of_control(run, ID)
         if r.before and r.after
     }
 

@@ -24,6 +24,8 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 
+from .collapse import of_control
+
 SIDES = ("before", "after")
 ENOUGH = 5
 """The least number of edited models for an interval over them: with two, Student's has 64 errors each way."""
@@ -87,7 +89,7 @@ class SideEffects:
 
     def __init__(self, run: Results) -> None:
         rows = {
-            name.removeprefix(PREFIX): run.of_case(name) for name in run.manifest.identity.asked
+            name.removeprefix(PREFIX): of_control(run, name) for name in run.manifest.identity.asked
         }
         self.seen = {
             name: [Seen(r.state, r.before[0], r.after[0]) for r in own if r.status == OK]

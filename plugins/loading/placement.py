@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from edit_harness.errors import ResourceError, UsageError
+from edit_harness.errors import ResourceError, UsageError, counted
 from edit_harness.files import cache_folder
+from edit_harness.model.weights import kept
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
 
 FOUND = ("auto", "balanced", "sequential")
 """Maps that accelerate finds."""
@@ -61,7 +66,7 @@ def spread(loader: Callable[..., tuple[Any, Any]], options: Mapping[str, Any]) -
     Weights that are not on the disk as the model computes with them get a folder in the cache, which goes
     with the module. Raises `ResourceError` if there can be none.
     """
-    logging.getLogger("accelerate").setLevel(logging.ERROR)  # `Model.placement` says it
+    logging.getLogger("accelerate").setLevel(logging.ERROR)  # `described` says it
     place = cache_folder() / "offloaded"
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -76,3 +81,18 @@ def spread(loader: Callable[..., tuple[Any, Any]], options: Mapping[str, Any]) -
         raise
     finalize(module, folder.cleanup)
     return module, report
+
+
+def described(model: Model) -> str:
+    """Return where a model is: its device, or how many blocks have their first weight in each place."""
+    places: Counter[str] = Counter()
+    parts = model.architecture
+    for block in map(parts.block, range(parts.layers)):
+        name, parameter = next(block.named_parameters())
+        place = kept(block, name)
+        places[str(parameter.device) if not place else "disk" if place.file else "cpu"] += 1
+    (first, count), *others = places.items()
+    if not others and first != "disk":
+        return first
+    shown = [f"{first} ({counted(count, 'block')})", *(f"{p} ({n})" for p, n in others)]
+    return f"spread over {', '.join(shown)}"

@@ -20,7 +20,7 @@ from edit_harness.registry.packages import UNVERSIONED
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
 from edit_harness.run.results import Results
-from edit_harness_plugins.reading import own_metrics
+from edit_harness_plugins.reading import check_finished, own_metrics
 
 from ..report import written
 from ..run.console import err
@@ -71,7 +71,7 @@ def submit(
 
 def check(run: Results) -> None:
     """Raise `RunFolderError` for a run that is not finished, `UsageError` for one that is no submission."""
-    run.check_finished()
+    check_finished(run)
     path = run.folder.path
     if run.pending:
         raise RunFolderError(

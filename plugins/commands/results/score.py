@@ -25,7 +25,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, takes, with_plugins
 from edit_harness_plugins.inputs import elsewhere
-from edit_harness_plugins.reading import answers, own_metrics, revalued
+from edit_harness_plugins.reading import answers, check_finished, own_metrics, revalued
 
 from ..run import console
 
@@ -83,7 +83,7 @@ def rescored(
     and in a sequence of other states of the model than they seem.
     """
     run = Results.read(folder, own_metrics(plugins, folder))
-    run.check_finished()
+    check_finished(run)
     if judge := asked_judge(plugins, run, name, given):
         run = of_judge(run, judge, asked=bool(name))
     with run.folder.writing(IN_USE) as write:
@@ -92,7 +92,7 @@ def rescored(
             fill(run, judge, write)
             console.note_stopped(judge, codes)
             run = Results.read(run.folder, run.metrics)
-        run.check_finished()
+        check_finished(run)
         again = replace(run, everything=revalued(run, run.metrics))
         pairs = zip(run.everything, again.everything, strict=True)
         if other := sum(one.values != two.values for one, two in pairs):

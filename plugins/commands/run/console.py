@@ -17,6 +17,7 @@ from edit_harness.run.controls import is_control
 from edit_harness.run.estimates import usable
 from edit_harness.run.report import table
 from edit_harness.run.results import Results
+from edit_harness_plugins.loading.placement import described
 from edit_harness_plugins.terminal import Terminal, plain
 
 from ..report import facts, formats, layouts
@@ -39,7 +40,7 @@ def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
     """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
     shared = evaluations[0]
     model, task, source = shared.model, shared.task, shared.model.source
-    place = f"{model.precision}  {where or model.placement}"
+    place = f"{model.precision}  {where or described(model)}"
     line("model", f"{source.family or source.path}  {model.size:,} parameters  {place}")
     line("", source.note)
     for what, mark in model.let_in.items():

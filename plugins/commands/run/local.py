@@ -24,6 +24,7 @@ from edit_harness.run.controls import is_control
 from edit_harness.run.evaluation import Evaluation
 from edit_harness.run.loop import Loop, Turn, Turns
 from edit_harness.run.rows import RunRows
+from edit_harness_plugins.loading.placement import described
 from edit_harness_plugins.loading.trial import distance
 from edit_harness_plugins.segments import begin, changed
 
@@ -66,7 +67,7 @@ def environment(model: Model) -> dict[str, str]:
         **{name: version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
         "cuda": torch.version.cuda or "",
         "processor": processor(model.device),
-        "device": model.placement,
+        "device": described(model),
         "threads": str(torch.get_num_threads()),
     }
 

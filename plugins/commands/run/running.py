@@ -18,7 +18,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component, Plugins
-from edit_harness.registry.settings import make_executor
+from edit_harness.registry.settings import build_component
 from edit_harness.run import assembly, evaluation, loop
 from edit_harness.run.assembly import Benchmark
 from edit_harness.run.controls import make_controls
@@ -80,7 +80,7 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
     make_controls(plugins, runs[0].controls, runs[0].control_args, seed=0)
     part = given["shard"]
     chosen = Selection(given["limit"], given["samples"], Share.parse(part) if part else None)
-    executor = make_executor(plugins, options.executor, options.executor_args)
+    executor = build_component(plugins.find("executor", options.executor), options.executor_args)
     _, loading = ModelRef.split("", flags.model_options)
     regime = taken(RegimeFlags, given)
     return Todo(runs, chosen, options, executor, loading, regime, flags.tuned)

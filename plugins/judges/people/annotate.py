@@ -18,6 +18,7 @@ from edit_harness.run.options import HELP
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import as_json, debug, many
 from edit_harness_plugins.commands.report.formats import listed
+from edit_harness_plugins.reading import check_finished
 from edit_harness_plugins.terminal import Terminal
 
 from . import sheets
@@ -64,7 +65,7 @@ def export(
     if (to / sheets.KEY).exists():
         raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
     exported = Results.read(RunFolder.at(run), {})
-    exported.check_finished()
+    check_finished(exported)
     form, items = _texts(exported, each)
     mark = sheets.identity(exported)
     picked = drawn(items, number, f"{seed} {mark}")

@@ -19,7 +19,7 @@ from msgspec import structs
 from edit_harness.errors import PluginError, UsageError, counted
 from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import make_executor
+from edit_harness.registry.settings import build_component
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
@@ -130,7 +130,7 @@ def _made(
         runs,
         Selection(limit=min((n for n in (leg.limit, flags.limit) if n), default=None)),
         Options(output_path=flags.output_path, quiet=flags.quiet, as_json=True),
-        make_executor(plugins, flags.executor, flags.executor_args),
+        build_component(plugins.find("executor", flags.executor), flags.executor_args),
         loading,
         RegimeFlags(edit_mode=leg.mode, edit_batch_size=leg.batch),
     )
