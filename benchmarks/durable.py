@@ -36,6 +36,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import make_metrics
 from edit_harness.run.estimates import values
 from edit_harness.run.results import Results
+from edit_harness_plugins.reading import statuses_of
 
 ROLES = (
     "efficacy",
@@ -157,7 +158,7 @@ def read(path: Path) -> None:
 def _steps(path: Path, metrics: dict[str, Metric]) -> Iterator[tuple[str, float]]:
     start = process_time()
     with RunFolder(path).writing():
-        known = RunFolder(path).visits()
+        known = statuses_of(RunFolder(path))
     yield "resume", process_time() - start
     assert known
     del known

@@ -18,6 +18,7 @@ from edit_harness.interfaces import Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import measure, plan
 from edit_harness.run.assembly import make_benchmark, make_editor
+from edit_harness.run.clean import CleanPass
 
 SPREAD = 1.1
 """Largest ratio of the work a case at two sizes."""
@@ -33,7 +34,7 @@ def grow(counts: Sequence[int]) -> tuple[Cost, dict[int, Work]]:
     for count in counts:
         steps = plan.steps(benchmark.selected(count), Regime())
         with counting(model.architecture) as work:
-            for _ in measure.run(model, editor.value, steps, metrics):
+            for _ in measure.Work(CleanPass(model), editor.value, metrics).run(steps):
                 pass
         found[count] = work
     return Cost.of(model.architecture), found

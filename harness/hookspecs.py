@@ -13,7 +13,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from .data import Answer, Case, Query
-    from .folder.manifest import Identity
+    from .folder.manifest import Identity, Preview
     from .interfaces import ModelSource
     from .model.model import Model
     from .run.results import Results
@@ -101,6 +101,11 @@ def edit_harness_try_model(model: Model, case: Case) -> None:
 
     A run calls it before its first edit, with one of its cases; the model stays as it is.
     """
+
+
+@hookspec
+def edit_harness_preview(model: Model, cases: Sequence[Case]) -> Preview | None:
+    """Measure what a precision below float32 does to a model's answers; None in full precision."""
 
 
 @hookspec

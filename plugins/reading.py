@@ -1,15 +1,19 @@
-"""Finished runs read back: with the metrics they were made with, or by others, measured anew."""
+"""Run folders before and after a run: can one be written, is it finished, what do metrics measure anew."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import cast
 
-from edit_harness.data import Answers
+from msgspec import structs
+
+from edit_harness.data import Answers, Visit
 from edit_harness.errors import PluginError, RunFolderError, counted
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.folder import RunFolder, written
 from edit_harness.folder.manifest import Manifest
 from edit_harness.folder.record import INVALID, Record
 from edit_harness.hookspecs import DISTRIBUTION
@@ -34,6 +38,20 @@ def reread(plugins: Plugins, name: str, metrics: Sequence[str] = ()) -> Results:
     return replace(run, everything=revalued(run, found))
 
 
+def check_writable(parent: Path) -> None:
+    """Raise `ResourceError` if no run folder can be made there."""
+    with written(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=parent).close()
+
+
+def statuses_of(folder: RunFolder, *, whole: bool = False) -> dict[Visit, str]:
+    """Return the statuses of a folder's records by their visits; see `RunFolder.records`."""
+    found = folder.records(whole=whole)
+    visits = zip(found.cases, found.states.tolist(), strict=True)
+    return dict(zip(visits, found.statuses, strict=True))
+
+
 def check_finished(run: Results) -> None:
     """Raise `RunFolderError` if answers are missing, as of a run that was interrupted."""
     if missing := run.missing:
@@ -48,7 +66,7 @@ def revalued(run: Results, metrics: Mapping[str, Metric]) -> list[Record]:
     return [
         r
         if is_control(r.case) or r.status == INVALID
-        else replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
+        else structs.replace(r, values=values(run.by_id[r.case], answers(r), metrics, r.status))
         for r in run.everything
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -11,6 +12,8 @@ from importlib.abc import SourceLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from msgspec import Struct, structs
 
 from edit_harness import Case, Probe, Request, Scores
 from edit_harness.folder.log import encoded
@@ -37,6 +40,11 @@ MANIFEST = Manifest(
     identity=IDENTITY, cases=[], label="none", metrics=[], visits=0, preset="", preview=None,
     model=ModelInfo(name="toy", path=""),
 )  # fmt: skip
+
+
+def replace(it, **changes):
+    """Return a dataclass or a struct, such as a record, with other fields."""
+    return (structs if isinstance(it, Struct) else dataclasses).replace(it, **changes)
 
 
 def with_entries(manifest: Any, **changes: Any) -> Any:

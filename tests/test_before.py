@@ -1,5 +1,6 @@
 """Answers of the unedited model: asked once for all editors."""
 
+from msgspec import structs
 from test_runner import CASES, Push, case, worked
 
 from edit_harness import Case, Choose, Probe, Request
@@ -48,7 +49,7 @@ def test_sharing_changes_no_record(model):
 
 
 def timeless(record):
-    return {**vars(record), "seconds": None, "values": repr(record.values)}
+    return {**structs.asdict(record), "seconds": None, "values": repr(record.values)}
 
 
 def test_an_edit_that_changes_nothing_costs_nothing(model):

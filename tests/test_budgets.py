@@ -24,10 +24,10 @@ MUST = {
 CEILINGS = {
     "files flat in harness/": 11,
     "what one reads to see how a number comes about": 3_300,
-    "harness/ without testing/": 10_220,
+    "harness/ without testing/": 9_600,
     "plugins/commands/": 10_500,
-    "harness/ and plugins/": 40_400,
-    "tests/": 45_050,
+    "harness/ and plugins/": 40_000,
+    "tests/": 44_950,
 }
 """What may not be exceeded now."""
 SLACK = 0.02

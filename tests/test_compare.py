@@ -1,11 +1,10 @@
 """The command ``compare`` as it is typed."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
-from builders import with_entries
+from builders import replace, with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed

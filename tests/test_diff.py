@@ -1,10 +1,9 @@
 """Why two runs are different ones: the command ``diff``, and what it counts."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from builders import IDENTITY, with_entries
+from builders import IDENTITY, replace, with_entries
 from click.testing import CliRunner
 from made_runs import made
 from test_cli import failed

@@ -5,11 +5,10 @@ import os
 import re
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import with_entries
+from builders import replace, with_entries
 from click.testing import CliRunner
 from sharded import BAD, NAMES, SINGLE, assembled, documents, made, plugins, shards, timeless
 
@@ -24,7 +23,7 @@ from edit_harness.run.results import Results
 from edit_harness_plugins.commands.distributed.merge import merge
 from edit_harness_plugins.commands.results.compare import environment_of
 from edit_harness_plugins.commands.run.shards import Share
-from edit_harness_plugins.reading import check_finished
+from edit_harness_plugins.reading import check_finished, statuses_of
 
 REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
@@ -126,7 +125,7 @@ def test_what_an_interrupted_join_left_is_no_run(originals, tmp_path):
         if not killed(names, output, moment):
             break
         left.add(state(output / whole.name))
-        if RunFolder(output / whole.name).visits():
+        if statuses_of(RunFolder(output / whole.name)):
             with pytest.raises(RunFolderError, match=r"has rows already.*\n.*--new"):
                 joined(names, output)
         run = joined(names, output, new=True)

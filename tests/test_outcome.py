@@ -2,12 +2,12 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from builders import record, with_entries
+from builders import record, replace, with_entries
 from click.testing import CliRunner
 from test_runner import Push
 from test_stats import bent

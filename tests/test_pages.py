@@ -4,11 +4,11 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from browser import browser
+from builders import replace
 from page_runs import ELSEWHERE, PAYLOADS, STRINGS, altered, small, spoilt
 
 import edit_harness as eh

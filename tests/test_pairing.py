@@ -1,10 +1,8 @@
 """Pairs of runs: which cases are compared, and the tests against scipy's and by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from builders import with_entries
+from builders import replace, with_entries
 from made_runs import NAMES, made
 from scipy import stats as scipy_stats
 from test_runner import Push

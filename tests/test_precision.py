@@ -7,8 +7,8 @@ import torch
 from builders import record
 
 import edit_harness as eh
-from edit_harness.run.assembly import preview
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.loading.trial import preview
 
 PROMPTS = ("Ada lives in", "Bob works at Fiat in", "The mother tongue of Danielle is", "Ann")
 

@@ -16,10 +16,14 @@ from edit_harness.folder.encoding import decode_answer
 from edit_harness.interfaces import Regime
 from edit_harness.model.model import Model
 from edit_harness.run.clean import CleanPass
-from edit_harness.run.measure import Work, run
+from edit_harness.run.measure import Work
 from edit_harness.run.plan import chunk_size, chunks, steps
 
 PEOPLE = ("Ada", "Bob", "Ann", "Danielle", "Paris")
+
+
+def run(model, editor, steps, metrics, *, size=None):
+    return Work(CleanPass(model), editor, metrics).run(steps, size)
 
 
 def case(name: str, prompt: str = "") -> Case:

@@ -1,11 +1,11 @@
 """The leaderboard's site: what stands in which table, what may be best, and what a browser does with it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from browser import browser
+from builders import replace
 from page_runs import STRINGS, altered, small, spoilt
 
 from edit_harness.errors import ResourceError, UsageError

@@ -19,6 +19,7 @@ from edit_harness.folder.table import Chosen, RunTable
 from edit_harness.run import estimates
 from edit_harness.run.controls import ID
 from edit_harness.run.results import Results
+from edit_harness_plugins.reading import statuses_of
 
 NAMES = ("a", "b", 'q"\\', "ü", "10", "c")
 
@@ -154,7 +155,7 @@ def test_records_numbers_and_results_are_those_of_rows_that_are_read_whole(
     table = folder.records()
     assert [r.row for r in table] == [r.row for r in plain]
     assert [table[i].row for i in range(len(plain))] == [r.row for r in plain]
-    assert list(folder.visits().items()) == [(r.visit, r.status) for r in plain]
+    assert list(statuses_of(folder).items()) == [(r.visit, r.status) for r in plain]
     run = Results.read(folder, METRICS)
     kept = [r for r in plain if r.case in {*NAMES, ID}]
     same = Results(folder, METRICS, run.manifest, kept)

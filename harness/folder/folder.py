@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from .. import files
-from ..data import Case, Visit
+from ..data import Case
 from ..errors import ResourceError, RunFolderError, UsageError, counted
 from ..files import dumps
 from . import log
@@ -35,13 +34,6 @@ def folder_name(
     """Return what the folder of a run is called, but for its fingerprint; single edits go unsaid."""
     parts = label, task, model, "" if mode == "single" else mode, precision, share
     return "-".join(re.sub(r"[^\w.=]|_", "-", part).strip("-") for part in parts if part)
-
-
-def check_writable(parent: Path) -> None:
-    """Raise `ResourceError` if no run folder can be made there."""
-    with _written(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=parent).close()
 
 
 def check_regular(folder: Path) -> None:
@@ -91,7 +83,7 @@ class RunFolder:
             path = next(each for each in chain([path], siblings) if not each.exists())
         elif model and not (path / "manifest.json").exists():
             _check_weights(path, identity, model)
-        with _written(path):
+        with written(path):
             path.mkdir(parents=True, exist_ok=True)
             files.sync_folder(path.parent)
         return cls(path, mark)
@@ -164,12 +156,6 @@ class RunFolder:
             raise RunFolderError(cause, "the command that made the run makes them again")
         return table
 
-    def visits(self, *, whole: bool = False) -> dict[Visit, str]:
-        """Return the statuses of the same records by their visits: what a run that goes on needs."""
-        found = self.records(whole=whole)
-        visits = zip(found.cases, found.states.tolist(), strict=True)
-        return dict(zip(visits, found.statuses, strict=True))
-
     def write_manifest(self, manifest: Manifest) -> None:
         """Put the manifest into place, with the fingerprint and the digest of the cases."""
         known = None if self._cases_digest or manifest.cases_sha256 else self.manifest()
@@ -240,12 +226,12 @@ class RunFolder:
             raise RunFolderError(f"{path} is damaged: {error}", remedy) from None
 
     def _put(self, name: str, data: bytes) -> None:
-        with _written(self.path / name):
+        with written(self.path / name):
             files.put(self.path / name, data)
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
+def written(path: Path) -> Iterator[None]:
     """Say which place the system does not let be written."""
     try:
         yield

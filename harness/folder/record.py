@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -43,27 +42,26 @@ class Lazy(Sequence[T], Generic[T]):
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, rename={"attempt": "try"}):
     """What one case yielded."""
 
     case: str
     status: str
     """One of `STATUSES`."""
-    values: Mapping[str, Mapping[str, float]]
-    """Values by metric, then by name."""
-    state: int = 0
+    values: Mapping[str, Mapping[str, Any]]
+    """Numbers by metric, then by name."""
+    state: Count = 0
     """Which edited model answered: see `edit_harness.run.plan.Step.state`."""
-    attempt: int = 1
+    attempt: Count = 1
     """The number of the try, where failed cases were run again."""
     before: Sequence[Any] = ()
     """Raw answers of the case's probes, as `edit_harness.folder.encoding.encode_answer` gives them."""
     after: Sequence[Any] = ()
-    edit: Mapping[str, Any] = field(default_factory=dict)
+    edit: Mapping[str, Any] = {}
     """The editor's diagnostics."""
     noop: bool = False
     """Whether the edit changed none of the answers: see `edit_harness.folder.encoding.unchanged`."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, Any] = {}
     message: str = ""
 
     @classmethod
@@ -85,7 +83,7 @@ class Record:
             row = msgspec.convert(parsed(data), Row)
         if strict and any(None in its.values() for its in row.values.values()):
             raise ValueError("Expected `float`, got `null`")
-        return cls(*msgspec.structs.astuple(row)[: len(cls.__dataclass_fields__)])
+        return cls(*msgspec.structs.astuple(row)[: len(cls.__struct_fields__)])
 
     @property
     def visit(self) -> Visit:
@@ -101,7 +99,11 @@ class Record:
     @property
     def row(self) -> dict[str, Any]:
         """What the log keeps of it, in the order of the keys there."""
-        rest = {**vars(self), "before": list(self.before), "after": list(self.after)}
+        rest = {
+            **msgspec.structs.asdict(self),
+            "before": list(self.before),
+            "after": list(self.after),
+        }
         first = {"try" if key == "attempt" else key: rest.pop(key) for key in FIRST}
         return first | dict(sorted(rest.items()))
 
@@ -118,27 +120,18 @@ class Record:
         return not (again or self.attempt > earlier.attempt)
 
 
-class Row(msgspec.Struct, forbid_unknown_fields=True, rename={"attempt": "try"}):
-    """A record as its line in the log: its fields in their order, then the log's own keys."""
+class Row(Record, frozen=True, forbid_unknown_fields=True):
+    """A record as its line in the log: with the log's own keys."""
 
-    case: str
-    status: str
     values: dict[str, dict[str, float | None]]
-    state: Count = 0
-    attempt: Count = 1
-    before: list[Any] = []
-    after: list[Any] = []
-    edit: dict[str, Any] = {}
-    noop: bool = False
     seconds: dict[str, float | None] = {}
-    message: str = ""
     v: int = 0
     seq: int = 0
     fp: str = ""
     crc: str = ""
 
 
-class Brief(Row, forbid_unknown_fields=True, rename={"attempt": "try"}):
+class Brief(Row, frozen=True):
     """The same with answers as they stand there: what columns are made of."""
 
     before: list[msgspec.Raw] = []

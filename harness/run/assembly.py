@@ -9,16 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import numpy as np
 import torch
 
-from ..data import Case, Distribution, NextToken, Query
-from ..edits import UNEDITED
+from ..data import Case, Query
 from ..errors import DataError, HarnessError, PluginError, UsageError
-from ..folder.manifest import Preview
 from ..folder.table import cases_digest
 from ..interfaces import Editor, ModelSource, Task
-from ..model.batch import divergences
 from ..model.model import Model
 from ..registry.guard import blamed, named
 from ..registry.packages import Package
@@ -39,9 +35,6 @@ from .controls import is_control
 
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
 """What an editor may raise before it edits, for the user to mend."""
-EXACT = ("float32", "float64")
-PROMPTS = 32
-"""How many prompts measure the effect of rounding."""
 
 
 @dataclass(frozen=True)
@@ -189,28 +182,3 @@ def judge_of(
     made = make_named(plugins.find("judge", name), args, seed)
     judging.check_kinds(made.value, made.name, cases)
     return made
-
-
-def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
-    """Measure the effect of rounding on the first prompts of the cases; None in full precision.
-
-    Half precision and TF32 hide small effects of an edit. Each prompt is answered alone and in a batch, which
-    differ by rounding only; tables show numbers in nats below that floor as below it.
-    """
-    if model.precision in EXACT:
-        return None
-    prompts = [p.query.prompt for case in cases[:PROMPTS] for p in case.probes]
-    questions = [(UNEDITED, NextToken(prompt)) for prompt in dict.fromkeys(prompts)][:PROMPTS]
-    together = _stacked(model.answer(questions))
-    alone = _stacked([model.answer([question])[0] for question in questions])
-    drift = [d.forward for d in divergences(alone, together)]
-    likely = alone > alone.max(-1, keepdim=True).values - 5
-    largest = (alone - together).abs()[likely].max()
-    floor = float(np.mean(drift))
-    return Preview(precision=model.precision, floor=floor, largest=float(largest))
-
-
-def _stacked(answers: Sequence[object]) -> torch.Tensor:
-    return torch.stack([
-        torch.from_numpy(answer.logprobs) for answer in answers if isinstance(answer, Distribution)
-    ])  # fmt: skip

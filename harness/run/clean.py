@@ -43,8 +43,8 @@ class CleanPass:
         examined = [(case, edit) for case, edit in edited if isinstance(case, Examined)]
         if examined:
             return [self._examined(case, edit) for case, edit in examined]
-        missing = [place for place in _places(cases) if place not in self._known]
         queries = {(case.id, i): p.query for case in cases for i, p in enumerate(case.probes)}
+        missing = [place for place in queries if place not in self._known]
         questions = [(UNEDITED, queries[place]) for place in missing]
         questions += [(edit, probe.query) for case, edit in edited for probe in case.probes]
         answers = self.model.answer(questions, self.base)
@@ -70,10 +70,6 @@ class CleanPass:
 
     def _of(self, case: Case) -> list[Answer]:
         return [self._known[case.id, i] for i in range(len(case.probes))]
-
-
-def _places(cases: Sequence[Case]) -> list[Place]:
-    return [(case.id, i) for case in cases for i in range(len(case.probes))]
 
 
 def examine(model: Model, edit: Edit, case: Examined) -> Graded:

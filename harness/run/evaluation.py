@@ -33,7 +33,7 @@ from ..model.model import Model
 from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_metrics, provenance, settings
-from . import assembly, controls, plan
+from . import controls, plan
 from .assembly import Benchmark, contributing, judge_of, make_editor
 from .controls import SAMPLE, make_controls
 from .failures import RETRIED
@@ -210,7 +210,8 @@ class Evaluation:
     @cached_property
     def preview(self) -> Preview | None:
         """What a precision below float32 costs; None in float32."""
-        return assembly.preview(self.model, self.cases)
+        found = self.plugins.call("edit_harness_preview", model=self.model, cases=self.cases)
+        return next(found, None)
 
     def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
         """Return the visits whose failure may pass on another try, with all that share their edits."""

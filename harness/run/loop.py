@@ -143,9 +143,8 @@ def run_all(
     with ExitStack() as stack:
         rows = {}
         for evaluation, folder in folders.items():
-            write = stack.enter_context(
-                folder.writing()
-            )  # read after locking: others may have written
+            write = stack.enter_context(folder.writing())
+            # Read after locking: others may have written.
             known = {record.visit: record for record in folder.records()}
             settle(evaluation, folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}

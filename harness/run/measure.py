@@ -17,7 +17,6 @@ from ..errors import DataError, LeakError, ResourceError
 from ..folder.encoding import encode_answer, unchanged
 from ..folder.record import OK, Record
 from ..interfaces import Editor, Judge, Metric
-from ..model.model import Model
 from ..registry import guard
 from ..registry.guard import PASSING
 from . import failures
@@ -30,21 +29,6 @@ from .judging import judged_apart
 from .plan import Chunk, Step, chunk_size, chunks
 
 LOG = logging.getLogger(__name__)
-
-
-def run(
-    model: Model,
-    editor: Editor,
-    steps: Iterable[Step],
-    metrics: Mapping[str, Metric],
-    *,
-    judge: Judge | None = None,
-    size: int | None = None,
-) -> Iterator[Record]:
-    """Yield a record for each case that the steps measure. Raises what `Work.records` raises."""
-    work = Work(CleanPass(model), editor, metrics, judge)
-    for chunk in chunks(steps, size or chunk_size(model)):
-        yield from work.records(chunk)
 
 
 @dataclass(frozen=True)
@@ -75,6 +59,11 @@ class Work:
 
     def __post_init__(self) -> None:
         self._editing = Editing(self.clean.model, self.editor, self.tell)
+
+    def run(self, steps: Iterable[Step], size: int | None = None) -> Iterator[Record]:
+        """Yield a record for each case that the steps measure. Raises what `records` raises."""
+        for chunk in chunks(steps, size or chunk_size(self.clean.model)):
+            yield from self.records(chunk)
 
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.

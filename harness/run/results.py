@@ -25,12 +25,7 @@ from ..interfaces import Measure, Metric, Regime
 from ..registry.registry import Plugins
 from ..stats import Estimate
 from . import controls, plan, report
-from .estimates import (
-    Estimator,
-    measures_of,
-    summing,
-    usable,
-)
+from .estimates import Estimator, measures_of, summing, usable
 
 
 @dataclass(eq=False)

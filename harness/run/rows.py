@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
@@ -11,12 +11,7 @@ from msgspec import UNSET, structs
 from ..data import Case, Visit
 from ..errors import counted
 from ..folder.folder import RunFolder
-from ..folder.manifest import (
-    Manifest,
-    ModelInfo,
-    TaskInfo,
-    Tuning,
-)
+from ..folder.manifest import Manifest, ModelInfo, TaskInfo, Tuning
 from ..folder.record import Record
 from ..registry.settings import settings
 from . import plan
@@ -53,7 +48,7 @@ class RunRows:
     def add(self, record: Record) -> Record:
         """Write a record, and return it as written: with the number of its try."""
         before = self.known.get(record.visit)
-        record = replace(record, attempt=before.attempt + 1) if before else record
+        record = structs.replace(record, attempt=before.attempt + 1) if before else record
         self.write(record)
         self.known[record.visit] = record
         self.again = self.again - {record.visit}

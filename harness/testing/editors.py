@@ -18,7 +18,9 @@ from ..folder.record import OK
 from ..interfaces import Regime
 from ..model.model import Model
 from ..registry.settings import build, settings
-from ..run import measure, plan
+from ..run import plan
+from ..run.clean import CleanPass
+from ..run.measure import Work
 from .fixtures import (
     FACTS,
     ODD,
@@ -209,7 +211,7 @@ class RecordChecks(EditorSuite):
         cases = as_cases((*FACTS, *ODD))
         chunk = 1 if regime.mode == "single" else None
         steps = plan.steps(cases, regime)
-        records = list(measure.run(model, self.ready(model), steps, {}, size=chunk))
+        records = list(Work(CleanPass(model), self.ready(model), {}).run(steps, chunk))
         assert {record.case for record in records} == {case.id for case in cases}
         for record in records:
             assert record.status == OK, f"{record.case} is {record.status}: {record.message}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from edit_harness.data import Scores
 from edit_harness.folder.encoding import decode_answer
-from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness.run.controls import ID
 from edit_harness.run.results import Results
@@ -20,10 +18,10 @@ COLLAPSE = 10.0
 """A model has collapsed if its perplexity is so many times the unedited model's."""
 
 
-def of_control(run: Results, case: str) -> Iterator[Record]:
-    """Yield the records of a control, by its id, in all states of the model."""
+def of_control(run: Results, case: str) -> RunTable:
+    """Return the records of a control, by its id, in all states of the model."""
     rows = RunTable.of(run.everything)
-    yield from rows.taken(np.array([name == case for name in rows.cases], bool))
+    return rows.taken(np.array([name == case for name in rows.cases], bool))
 
 
 def perplexities(run: Results) -> dict[int, tuple[float, float]]:

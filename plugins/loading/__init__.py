@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edit_harness import Case, ModelSource, hookimpl
 
 if TYPE_CHECKING:
+    from edit_harness.folder.manifest import Preview
     from edit_harness.model.model import Model
 
 
@@ -26,3 +27,11 @@ def edit_harness_try_model(model: Model, case: Case) -> None:
 
     trial.check_batches(model)
     trial.check_nothing(model, case)
+
+
+@hookimpl
+def edit_harness_preview(model: Model, cases: Sequence[Case]) -> Preview | None:
+    """Answer prompts alone and in a batch."""
+    from . import trial
+
+    return trial.preview(model, cases)

@@ -1,27 +1,33 @@
 """Trials of a model before its first edit: its answers must be trustworthy.
 
 It must answer in a batch as alone, and an edit that changes nothing must change no answer: a missing mask
-or positions off by one would be in every number.
+or positions off by one would be in every number. Below float32, a trial measures what the precision costs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from edit_harness.data import Answer, Case, Distribution, Divergence, Generate, Scores
+from edit_harness.data import Answer, Case, Distribution, Divergence, Generate, NextToken, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, HarnessError, PluginError
-from edit_harness.model.batch import padded
+from edit_harness.folder.manifest import Preview
+from edit_harness.model.batch import divergences, padded
 from edit_harness.model.model import Model
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-4, "tf32": 2e-2, "float16": 2e-2, "bfloat16": 1e-1}
 """How far a log-probability may differ between batches, in nats, by the model's precision."""
 LENGTHS = (2, 5, 9, 17, 12, 7, 3, 2)
 """Tokens of the rows."""
+EXACT = ("float32", "float64")
+PROMPTS = 32
+"""How many prompts measure the effect of rounding."""
 REPORT = "this is a mistake of the harness: please report it with the model's name"
 
 
@@ -119,3 +125,28 @@ def distance(one: Answer, other: Answer) -> float:
     if isinstance(one, Distribution) and isinstance(other, Distribution):
         return float(abs(one.logprobs - other.logprobs).max())
     return 0.0 if one == other else math.inf
+
+
+def preview(model: Model, cases: Sequence[Case]) -> Preview | None:
+    """Measure the effect of rounding on the first prompts of the cases; None in full precision.
+
+    Half precision and TF32 hide small effects of an edit. Each prompt is answered alone and in a batch, which
+    differ by rounding only; tables show numbers in nats below that floor as below it.
+    """
+    if model.precision in EXACT:
+        return None
+    prompts = [p.query.prompt for case in cases[:PROMPTS] for p in case.probes]
+    questions = [(UNEDITED, NextToken(prompt)) for prompt in dict.fromkeys(prompts)][:PROMPTS]
+    together = _stacked(model.answer(questions))
+    alone = _stacked([model.answer([question])[0] for question in questions])
+    drift = [d.forward for d in divergences(alone, together)]
+    likely = alone > alone.max(-1, keepdim=True).values - 5
+    largest = (alone - together).abs()[likely].max()
+    floor = float(np.mean(drift))
+    return Preview(precision=model.precision, floor=floor, largest=float(largest))
+
+
+def _stacked(answers: Sequence[object]) -> torch.Tensor:
+    return torch.stack([
+        torch.from_numpy(answer.logprobs) for answer in answers if isinstance(answer, Distribution)
+    ])  # fmt: skip

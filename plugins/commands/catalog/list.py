@@ -18,6 +18,7 @@ from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
 from edit_harness_plugins.command_line import as_json, debug, with_plugins, with_selection
+from edit_harness_plugins.reading import statuses_of
 from edit_harness_plugins.terminal import Terminal, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
@@ -75,7 +76,7 @@ def runs(results: Path) -> Iterator[Row]:
         try:
             check_regular(path.parent)
             manifest = RunFolder(path.parent).planned()
-            visits = RunFolder(path.parent).visits(whole=True)
+            visits = statuses_of(RunFolder(path.parent), whole=True)
         except HarnessError as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue

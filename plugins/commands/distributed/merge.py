@@ -17,13 +17,13 @@ from msgspec import UNSET, structs
 
 from edit_harness.data import Visit
 from edit_harness.errors import RunFolderError, UsageError, counted
-from edit_harness.folder.folder import RunFolder, check_writable, folder_name
+from edit_harness.folder.folder import RunFolder, folder_name
 from edit_harness.folder.manifest import Manifest, ShardInfo
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
-from edit_harness_plugins.reading import own_metrics
+from edit_harness_plugins.reading import check_writable, own_metrics, statuses_of
 from edit_harness_plugins.segments import extended
 
 from ..report.facts import sound
@@ -175,7 +175,7 @@ def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
     names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
     name = folder_name(*names, preview.precision if preview else "")
     folder = RunFolder.open(output, name, identity, new=new)
-    if folder.visits():
+    if statuses_of(folder):
         raise RunFolderError(
             f"{folder.path} has rows already: it is the run, or what an interrupted merge left",
             "remove it, or join the shards in a sibling folder: --new",

@@ -32,7 +32,9 @@ from edit_harness.model.model import Model
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Component
 from edit_harness.registry.settings import Named
-from edit_harness.run import assembly, controls, measure
+from edit_harness.run import assembly, controls
+from edit_harness.run.clean import CleanPass
+from edit_harness.run.measure import Work
 from edit_harness.run.plan import Step
 from edit_harness_plugins.controls.text import Text as ControlText
 from edit_harness_plugins.loading import trial
@@ -139,7 +141,7 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
     wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
     steps = thinned(evidence.steps(controls), wanted, identity.regime.mode)
     claimed = {record.visit: record for record in evidence.everything}
-    for record in measure.run(model, editor.value, steps, {}, judge=judge):
+    for record in Work(CleanPass(model), editor.value, {}, judge).run(steps):
         tally.add(claimed[record.visit], record, evidence.case(record))
     return [*tally.remarks, *lacking], {
         "beacon": draw.beacon,

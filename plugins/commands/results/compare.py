@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import click
+from msgspec import structs
 
 from edit_harness.errors import UsageError
 from edit_harness.folder.folder import RunFolder
@@ -236,7 +237,10 @@ def difference(one: Results, two: Results) -> Difference:
     pairs = paired(one.records, two.records)
     shared = [pair for pair in pairs if same_content(one, two, pair[0].case)]
     cases = {record.case for run in (one, two) for record in run.records}
-    rows = [{r.visit: {**vars(r), "seconds": None} for r in run.everything} for run in (one, two)]
+    rows = [
+        {r.visit: {**structs.asdict(r), "seconds": None} for r in run.everything}
+        for run in (one, two)
+    ]
     besides = [
         {
             "judged_by": run.manifest.judged_by and as_mapping(run.manifest.judged_by),

@@ -188,7 +188,7 @@ def rejudged_copy(run: Results, judge: Named, now: JudgeId) -> Results:
             if old is None:
                 write(record)
             elif (old.before, old.after) != (record.before, record.after):
-                write(replace(record, attempt=max(record.attempt, old.attempt + 1)))
+                write(structs.replace(record, attempt=max(record.attempt, old.attempt + 1)))
         folder.write_cases(run.cases)
         by = known.judged_by if known else None
         folder.write_manifest(with_judge(run, judge, by, identity=identity))
@@ -204,7 +204,7 @@ def unjudged(record: Record) -> Record:
         return {**answer, "verdict": waiting} if has else answer
 
     before, after = (list(map(cleared, side)) for side in (record.before, record.after))
-    return replace(record, before=before, after=after)
+    return structs.replace(record, before=before, after=after)
 
 
 def with_judge(run: Results, judge: Named, by: JudgeId | None, **changed: Any) -> Any:
@@ -242,7 +242,7 @@ def judged(
         return Record.of_no_use(record.case, answers, record.state)
     before, after = ([encode_answer(a) for a in side] for side in answers)
     found = values(case, answers, metrics, record.status)
-    return replace(record, before=before, after=after, values=found)
+    return structs.replace(record, before=before, after=after, values=found)
 
 
 def note(text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edit_harness.errors import RunFolderError, UsageError
-from edit_harness.folder.folder import RunFolder, check_writable
+from edit_harness.folder.folder import RunFolder
 from edit_harness.interfaces import Executor
 from edit_harness.model.model import Model
 from edit_harness.registry import guard
@@ -27,6 +27,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.command_line import called, taken
 from edit_harness_plugins.loading.load import checked_source
+from edit_harness_plugins.reading import check_writable, statuses_of
 
 from . import console, preset_file
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
@@ -197,7 +198,7 @@ def opened(
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
             folder = which.open(Path(options.output_path), new=options.new)
-            known = folder.visits()
+            known = statuses_of(folder)
             failed = options.retry_failed and which.retried(known)
             if not options.quiet and known.keys() >= set(which.visits) and not failed:
                 again = "--new runs it again, --retry-failed what failed"

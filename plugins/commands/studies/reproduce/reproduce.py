@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import structs
 
 from edit_harness.errors import PluginError, UsageError, counted
-from edit_harness.folder.folder import check_writable
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
 from edit_harness.run.estimates import LEVEL
@@ -31,6 +30,7 @@ from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
 from edit_harness_plugins.commands.run.flags import Options, RegimeFlags
 from edit_harness_plugins.intervals import KINDS
+from edit_harness_plugins.reading import check_writable
 
 from ..studies import ReproduceFlags
 from . import packs

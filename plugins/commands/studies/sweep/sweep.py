@@ -11,7 +11,6 @@ from pathlib import Path
 
 from edit_harness.data import Case
 from edit_harness.errors import HarnessError, UsageError, counted
-from edit_harness.folder.folder import check_writable
 from edit_harness.registry import guard
 from edit_harness.registry import settings as fields
 from edit_harness.registry.registry import Plugins
@@ -25,11 +24,12 @@ from edit_harness.run.spec import RunSpec, Selection
 from edit_harness_plugins.commands.report import heatmaps
 from edit_harness_plugins.commands.report.facts import sound
 from edit_harness_plugins.commands.results import out, show
-from edit_harness_plugins.commands.run import console, preset_file, running
+from edit_harness_plugins.commands.run import console, local, preset_file, running
 from edit_harness_plugins.commands.run.editing import check_single
 from edit_harness_plugins.commands.run.preset_file import Score, Tuned, TunedModel
 from edit_harness_plugins.composition import mark
 from edit_harness_plugins.loading.load import checked_source
+from edit_harness_plugins.reading import check_writable
 
 from ..studies import SweepFlags
 from . import points
@@ -93,7 +93,7 @@ class Sweep:
                 guard.measuring(),
                 console.progress(list(folders), quiet=self.flags.quiet) as advance,
             ):
-                runs = loop.run_all(folders, advance)
+                runs = loop.run_all(folders, advance, turns=local.turns)
             yield from zip(group, runs, strict=True)
 
 
