@@ -40,6 +40,9 @@ class Terminal(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
+out, err = Terminal(), Terminal(stderr=True)
+
+
 def plain(text: object, style: str | Style = "") -> Text:
     """Return a text to be printed, with escapes: its width is what will be seen."""
     return Text(printable(str(text)), style)

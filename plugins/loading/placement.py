@@ -16,6 +16,7 @@ from weakref import finalize
 
 from edit_harness.errors import ResourceError, UsageError, counted
 from edit_harness.files import cache_folder
+from edit_harness.model.weights import kept
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -84,8 +85,6 @@ def spread(loader: Callable[..., tuple[Any, Any]], options: Mapping[str, Any]) -
 
 def described(model: Model) -> str:
     """Return where a model is: its device, or how many blocks have their first weight in each place."""
-    from edit_harness.model.weights import kept  # here, since a run is also shown without torch
-
     places: Counter[str] = Counter()
     parts = model.architecture
     for block in map(parts.block, range(parts.layers)):

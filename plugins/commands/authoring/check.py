@@ -22,13 +22,11 @@ from edit_harness.errors import PluginError
 from edit_harness.registry.packages import FILES, Package, found, left_out, normal
 from edit_harness.registry.registry import suggestion
 from edit_harness_plugins.command_line import SETTINGS, debug, with_selection
-from edit_harness_plugins.terminal import Terminal, plain
+from edit_harness_plugins.terminal import out, plain
 
 FAILED = 6
 CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
-
-out = Terminal()
 
 
 @click.command(context_settings=SETTINGS)

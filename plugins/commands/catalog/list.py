@@ -19,13 +19,11 @@ from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
 from edit_harness_plugins.command_line import as_json, debug, with_plugins, with_selection
 from edit_harness_plugins.reading import statuses_of
-from edit_harness_plugins.terminal import Terminal, plain
+from edit_harness_plugins.terminal import err, out, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
 """What is listed if nothing is named."""
 Row = Mapping[str, Any]
-
-out = Terminal()
 
 
 @click.command("ls")
@@ -56,7 +54,7 @@ def ls(
             made.add_row(*map(str, row.values()))
         out.print(made, "", sep="\n")
     for failure in plugins.failures:
-        Terminal(stderr=True).print(f"broken   {failure}")
+        err.print(f"broken   {failure}")
 
 
 def rows(plugins: Plugins, kind: str, results: Path) -> Sequence[Row]:

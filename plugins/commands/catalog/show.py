@@ -19,10 +19,9 @@ from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import defaults, make_task, source_of
 from edit_harness_plugins.command_line import as_json, debug, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
-from edit_harness_plugins.terminal import Terminal, plain
+from edit_harness_plugins.terminal import out, plain
 
 Content = dict[str, Any]
-out = Terminal()
 
 
 @click.command()

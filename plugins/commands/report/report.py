@@ -11,11 +11,10 @@ import click
 
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins import intervals
+from edit_harness_plugins import intervals, terminal
 from edit_harness_plugins.command_line import debug, many, with_plugins
 from edit_harness_plugins.reading import reread
 
-from ..run import console
 from . import formats, layouts, page, written
 from .typesetting import printed
 
@@ -54,21 +53,21 @@ def report(
         if given["layout"] == "paper":
             grids, missing = printed(read)
             for line in missing:
-                console.err.print(f"missing  {line}", soft_wrap=True)
+                terminal.err.print(f"missing  {line}", soft_wrap=True)
         else:
             grids = layouts.of_runs(read, verbose=given["verbose"])
         grids += [*layouts.besides(read), layouts.sources(read)]
         if form == "table" and not out:
-            console.out.print(*formats.rich(grids, console.out.width), sep="\n")
+            terminal.out.print(*formats.rich(grids, terminal.out.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
     if out:
         # A link, a pipe and a device stay what they are.
         with written(out, "name another place: --out FILE"):
             Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
-        console.err.print(f"saved    {out}", soft_wrap=True)
+        terminal.err.print(f"saved    {out}", soft_wrap=True)
     else:
-        console.out.out(text, end="")
+        terminal.out.out(text, end="")
 
 
 def _format(form: str | None, out: str | None) -> str:

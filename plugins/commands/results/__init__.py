@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from edit_harness_plugins.terminal import Terminal
+from edit_harness_plugins.terminal import out
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ..report.formats import Grid
-
-out = Terminal()
 
 
 def show(data: Any, *parts: RenderableType | tuple[str, str] | Grid, as_json: bool) -> None:

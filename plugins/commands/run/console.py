@@ -17,8 +17,7 @@ from edit_harness.run.controls import is_control
 from edit_harness.run.estimates import usable
 from edit_harness.run.report import table
 from edit_harness.run.results import Results
-from edit_harness_plugins.loading.placement import described
-from edit_harness_plugins.terminal import Terminal, plain
+from edit_harness_plugins.terminal import err, out, plain
 
 from ..report import facts, formats, layouts
 from ..report.facts import failed, grouped, labels, sound
@@ -32,15 +31,12 @@ DONE, SOME_FAILED = 0, 1
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
 
-out = Terminal(soft_wrap=False)
-err = Terminal(stderr=True)
 
-
-def header(evaluations: Sequence[Evaluation], where: str = "") -> None:
-    """Print what is run: model, editors, task; ``where``, if it is not on this process's device."""
+def header(evaluations: Sequence[Evaluation], where: str) -> None:
+    """Print what is run and ``where``: model, editors, task."""
     shared = evaluations[0]
     model, task, source = shared.model, shared.task, shared.model.source
-    place = f"{model.precision}  {where or described(model)}"
+    place = f"{model.precision}  {where}"
     line("model", f"{source.family or source.path}  {model.size:,} parameters  {place}")
     line("", source.note)
     for what, mark in model.let_in.items():

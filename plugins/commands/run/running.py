@@ -27,6 +27,7 @@ from edit_harness.run.results import Results
 from edit_harness.run.spec import ModelRef, RunSpec, Selection
 from edit_harness_plugins.command_line import called, taken
 from edit_harness_plugins.loading.load import checked_source
+from edit_harness_plugins.loading.placement import described
 from edit_harness_plugins.reading import check_writable, statuses_of
 
 from . import console, preset_file
@@ -152,7 +153,7 @@ def run_model(
             own = [replace(spec, regime=regime) for spec in group]
             made = assembled(plugins, model, benchmark, todo, own, codes)
             if made and not options.quiet:
-                console.header(made, where)
+                console.header(made, where or described(model))
             with console.tolerated(codes, todo.several):
                 folders = opened(made, todo, codes)
                 if not folders:

@@ -19,7 +19,7 @@ from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import as_json, debug, many
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.reading import check_finished
-from edit_harness_plugins.terminal import Terminal
+from edit_harness_plugins.terminal import err, out
 
 from . import sheets
 from .agreement import Opinion, accuracy, agreements, means, seen
@@ -36,8 +36,6 @@ TITLES = {
     "judge": "The judge against people",
 }
 """The tables that are shown, those of means with the edited property before the title."""
-out = Terminal(soft_wrap=False)
-err = Terminal(stderr=True)
 
 
 @click.group(context_settings=HELP)
