@@ -51,7 +51,7 @@ class Harness(click.Group):
 
     @cached_property
     def _bundled(self) -> dict[str, Component]:
-        return {c.name: c for c in Plugins.commands_alone().of_kind("command")}
+        return {c.name: c for c in Plugins.bundled().of_kind("command")}
 
     def _listed(self, plugins: Plugins | None = None) -> dict[str, Component]:
         """All commands; what shares its name with another has its distribution's too."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GROUP = "edit_harness"
 DISTRIBUTION = "edit-harness"
 BUNDLED = "edit_harness.bundled"
-"""The group of entry points that are always loaded: our own commands."""
+"""The group of entry points that are always loaded: our commands, controls, the loading of models."""
 API = 2
 """The version of the plugin interface; it grows when a plugin that worked may break. A plugin may say which
 it was made for: ``edit_harness_api = 2``."""

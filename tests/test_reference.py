@@ -31,7 +31,7 @@ def arguments(text: str) -> list[str]:
 def test_every_hook_has_a_section_and_every_section_is_of_a_hook():
     shown = [head for head in sections() if head.startswith("edit_harness_")]
     assert sorted(shown) == sorted([*HOOKS, *BROUGHT])
-    kinds = Plugins.commands_alone().kinds
+    kinds = Plugins.bundled().kinds
     assert {f"edit_harness_register_{kind}s" for kind in kinds} < {*HOOKS, *BROUGHT}
 
 

@@ -153,13 +153,13 @@ def test_nothing_is_meant_by_a_name_that_looks_like_nothing(install):
     ],
 )
 def test_the_allow_list(install, monkeypatch, allowed, found):
-    """The bundled commands are there in any case, with the executors and kinds that come with them."""
+    """Commands, controls and the executors and kinds that come with them are there in any case."""
     install("quiz-a", with_name("a"))
     install("quiz-b", with_name("b"))
     install("quiz-bad", "1 / 0")
     monkeypatch.setenv("EDIT_HARNESS_PLUGINS", allowed)
     plugins = Plugins.installed()
-    own = [c for c in plugins.components if c.kind not in ("command", "executor")]
+    own = [c for c in plugins.components if c.kind not in ("command", "executor", "control")]
     assert {c.distribution for c in own} == found
     assert not plugins.failures
 

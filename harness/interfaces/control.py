@@ -15,7 +15,7 @@ class Control:
     """Measures side effects: asks edited models what no edit is about.
 
     It has either a `query`, which fits any edit, or its own `examine`, which gets a module with the edit in
-    its weights: an edit by adaptors or a prefix is refused there before the run.
+    its weights: the rows of an edit by adaptors or a prefix fail there, and say so.
     """
 
     version: ClassVar[str] = "0"

@@ -110,9 +110,9 @@ class Plugins:
     def installed(cls, *, ours: bool = True) -> Plugins:
         """Load every plugin that is installed or named, as the environment says; ``ours`` with them.
 
-        The bundled commands are there in any case. Raises `UsageError` for a file that is of no use.
+        What is `bundled` is there in any case. Raises `UsageError` for a file that is of no use.
         """
-        loaded = cls.commands_alone()
+        loaded = cls.bundled()
         for package in packages.found():
             if reason := packages.left_out(package):
                 loaded.left_out[package] = reason
@@ -121,8 +121,8 @@ class Plugins:
         return loaded
 
     @classmethod
-    def commands_alone(cls) -> Plugins:
-        """Load the bundled commands, whatever the environment says, with the kinds that they bring."""
+    def bundled(cls) -> Plugins:
+        """Load what every run needs, whatever the environment says: our commands, controls, the loading of models."""
         loaded, ours = cls(), metadata.distribution(hookspecs.DISTRIBUTION)
         for entry in ours.entry_points.select(group=hookspecs.BUNDLED):
             loaded.add(entry.load(), ours.name, ours.version)

@@ -25,7 +25,7 @@ from edit_harness.registry import guard
 os.chdir(tempfile.gettempdir())
 from edit_harness.registry.registry import Plugins
 before = guard.read()
-Plugins.commands_alone().add(importlib.import_module(sys.argv[1]), {UNDER_TEST!r})
+Plugins.bundled().add(importlib.import_module(sys.argv[1]), {UNDER_TEST!r})
 changed = guard.changes(before, guard.read())
 heavy = ("torch", "transformers", "numpy", "scipy", "safetensors", "tokenizers")
 heavy = [name for name in heavy if name in sys.modules]
@@ -46,7 +46,7 @@ class PluginTests(Suite):
     @pytest.fixture
     def components(self) -> list[Component]:
         """Return what the plugin registers."""
-        plugins = Plugins.commands_alone()
+        plugins = Plugins.bundled()
         try:
             plugins.add(self.plugin, UNDER_TEST)
         except Exception:
@@ -68,7 +68,7 @@ class PluginTests(Suite):
                 marked = hasattr(hook, f"{GROUP}_impl")
                 assert marked, f"{name} is never called: mark it with @hookimpl"
         try:
-            Plugins.commands_alone().add(self.plugin, UNDER_TEST)
+            Plugins.bundled().add(self.plugin, UNDER_TEST)
         except Exception as error:
             pytest.fail(f"{error}; the hooks and their arguments are in edit_harness.hookspecs")
 

@@ -18,7 +18,6 @@ from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
 from edit_harness_plugins.command_line import as_json, debug, with_plugins, with_selection
-from edit_harness_plugins.reading import statuses_of
 from edit_harness_plugins.terminal import err, out, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
@@ -74,13 +73,13 @@ def runs(results: Path) -> Iterator[Row]:
         try:
             check_regular(path.parent)
             manifest = RunFolder(path.parent).planned()
-            visits = statuses_of(RunFolder(path.parent), whole=True)
+            cases = RunFolder(path.parent).records(whole=True).cases
         except HarnessError as error:
             yield {"name": str(path.parent), "cases": f"BROKEN: {str(error).splitlines()[0]}"}
             continue
         known, planned = set(manifest.cases), len(manifest.cases)
         part = f" of shard {shard.number} of {shard.of}" if (shard := manifest.shard) else ""
-        there = sum(case in known or is_control(case) for case, _ in visits)
+        there = sum(case in known or is_control(case) for case in cases)
         # Each case may be asked in several states of the model.
         done = min(planned, there * planned // max(manifest.visits, 1))
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}

@@ -23,7 +23,7 @@ from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
-from edit_harness_plugins.reading import check_writable, own_metrics, statuses_of
+from edit_harness_plugins.reading import check_writable, own_metrics
 from edit_harness_plugins.segments import extended
 
 from ..report.facts import sound
@@ -156,6 +156,7 @@ def _rows(
     parts: Sequence[Results], plan: Sequence[tuple[Results, Visit]]
 ) -> list[tuple[RunTable, int]]:
     found: dict[tuple[Results, Visit], tuple[RunTable, int]] = {}
+    of = _place(parts[0]).of
     for part in parts:
         table = RunTable.of(part.everything)
         visits = zip(table.cases, table.states.tolist(), strict=True)
@@ -165,7 +166,7 @@ def _rows(
             raise RunFolderError(
                 f"{part.folder.path} is not finished: {counted(missing, 'record')} of "
                 f"{len(wanted):,} missing",
-                f"the command that began it goes on, with --shard {_place(part).number}/{_place(part).of}",
+                f"the command that began it goes on, with {Share(_place(part).number, of).flag}",
             )
     return [found[each] for each in plan]
 
@@ -175,7 +176,7 @@ def _opened(manifest: Manifest, output: Path, *, new: bool) -> RunFolder:
     names = manifest.label, identity.task.name, manifest.model.name, identity.regime.mode
     name = folder_name(*names, preview.precision if preview else "")
     folder = RunFolder.open(output, name, identity, new=new)
-    if statuses_of(folder):
+    if folder.records():
         raise RunFolderError(
             f"{folder.path} has rows already: it is the run, or what an interrupted merge left",
             "remove it, or join the shards in a sibling folder: --new",
