@@ -8,13 +8,14 @@ from made_runs import made
 from test_runner import Push
 
 import edit_harness as eh
-from edit_harness import Judge, Verdict, hookimpl
 from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
+from edit_harness_plugins.command_line import chosen
 from edit_harness_plugins.commands.report.formats import Cell
 from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, Part, Subsets, named
 from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
+from tests.contracts.folders import JUDGE
 
 LIMIT = 40
 
@@ -29,32 +30,10 @@ def runs(folder):
     return [made(folder, editor) for editor in ("none", Push(), "prompt")]
 
 
-class Length(Judge):
-    """The longer text has more of every flaw."""
-
-    kinds = {"compare": "aspects"}  # noqa: RUF012
-
-    def judge(self, replies):
-        return [self.compared(len(reply.key.right), reply) for reply in replies]
-
-    def compared(self, before, reply):
-        more = float((len(reply.text) > before) - (len(reply.text) < before))
-        return Verdict("decided", 1.0, ratings=dict.fromkeys(reply.key.about["aspects"], more))
-
-
-class Judges:
-    @hookimpl
-    def edit_harness_register_judges(self, register):
-        register("length", Length, "How long texts are")
-
-
 @pytest.fixture(scope="module")
 def seesaw(folder):
     """A run of the bundled sample: four edits of each of ten sets."""
-    plugins = Plugins.installed()
-    plugins.add(Judges(), "tests")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Plugins, "installed", classmethod(lambda cls: plugins))
+    with chosen(plugin=[JUDGE]):
         return eh.evaluate(
             "ft-l", "seesaw-cf", "pocket", limit=LIMIT, task_args={"samples": 1}, judge="length",
             output=folder,

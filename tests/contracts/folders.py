@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import edit_harness as eh
+from edit_harness_plugins.command_line import chosen
 
 SITE = Path(eh.__file__).parents[1]
 RUNS: dict[str, Mapping[str, Any]] = {
@@ -24,8 +25,10 @@ RUNS: dict[str, Mapping[str, Any]] = {
     },
     "judged": {"editor": "none", "task": "rule-edit"},
     "controls": {"editor": "none", "task": "counterfact", "controls": ["text"]},
-    "groups": {"editor": "prompt", "task": "seesaw-cf"},
+    "groups": {"editor": "prompt", "task": "seesaw-cf", "judge": "length"},
 }
+JUDGE = str(Path(__file__).with_name("length.py"))
+"""Registers the judge of texts that have none by default."""
 LIMIT = 3
 FLEETING = {
     "seconds", "crc", "fp", "code", "fingerprint", "sha256", "cases_sha256", "samples", "distributions",
@@ -41,7 +44,7 @@ def cast() -> dict[str, Any]:
     """Return the content of each file, lines as a list."""
     torch.set_num_threads(1)
     model, found = eh.load_model("pocket"), {}
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, chosen(plugin=[JUDGE]):
         for name, settings in RUNS.items():
             run = eh.evaluate(model=model, limit=LIMIT, output=Path(folder) / name, **settings)
             for file in FILES:

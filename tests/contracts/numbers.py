@@ -16,7 +16,9 @@ import torch
 
 import edit_harness as eh
 from edit_harness.folder.manifest import as_json
+from edit_harness_plugins.command_line import chosen
 from edit_harness_plugins.editors import EDITORS
+from tests.contracts.folders import JUDGE
 
 TASKS = ("counterfactplus", "zsre", "rule-edit", "seesaw-cf", "mquake", "rippleedits")
 REGIMES = {
@@ -24,6 +26,7 @@ REGIMES = {
     "batch": eh.Regime("batch", 10),
     "sequential": eh.Regime("sequential"),
 }
+JUDGES = {"seesaw-cf": "length"}
 LIMIT = 20
 
 
@@ -41,11 +44,10 @@ def of(task: str, editors: tuple[str, ...] = tuple(EDITORS), limit: int = LIMIT)
     """
     torch.set_num_threads(1)
     model, found = eh.load_model("pocket"), {}
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, chosen(plugin=[JUDGE]):
         for regime, editor in product(REGIMES, editors):
-            run = eh.evaluate(
-                editor, task, model, limit=limit, regime=REGIMES[regime], output=folder
-            )
+            how = {"regime": REGIMES[regime], "judge": JUDGES.get(task, "")}
+            run = eh.evaluate(editor, task, model, limit=limit, output=folder, **how)
             found[f"{task} {regime} {editor}"] = _told(run.results()) | {
                 "identity": _own(as_json(run.folder.planned().identity))
             }
