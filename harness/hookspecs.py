@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pluggy
 
 if TYPE_CHECKING:
-    from .data import Answer, Case, Query
+    from .data import Answer, Case, Choose
     from .folder.manifest import Identity, Preview
     from .interfaces import ModelSource
     from .model.model import Model
@@ -109,10 +109,10 @@ def edit_harness_preview(model: Model, cases: Sequence[Case]) -> Preview | None:
 
 
 @hookspec
-def edit_harness_watch(model: Model) -> Query | None:
-    """Return what every batch and sequence is asked besides, such as a text, so that a collapse shows; or None.
+def edit_harness_watch(model: Model) -> Choose | None:
+    """Return a text that every batch and sequence is asked besides, so that a collapse shows; or None.
 
-    The last plugin that has something is heard alone.
+    The first word is the prompt, the others the candidate. Of several plugins, the last to be loaded is heard.
     """
 
 

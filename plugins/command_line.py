@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import click
 
-from edit_harness.errors import UsageError
-from edit_harness.registry import packages
+from edit_harness.errors import PluginError, UsageError
+from edit_harness.registry import guard, packages
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.options import ARGS, HELP, listed
 
@@ -137,6 +137,16 @@ def chosen(
             os.environ.update({} if value is None else {name: value})
 
 
+def _loaded() -> Plugins:
+    """Return the plugins; tell of those that are broken. Raises `PluginError` for a file that a user named."""
+    plugins = Plugins.installed()
+    for failure in plugins.failures:
+        if failure.package.named:
+            raise PluginError(str(failure), "mend it, or leave out --plugin")
+        guard.note(str(failure))
+    return plugins
+
+
 def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callable[..., Any]:
     """Give a command the flags that say which plugins there are; none is loaded unless it says ``load``."""
 
@@ -150,7 +160,7 @@ def with_selection(command: Callable[..., Any], *, load: bool = False) -> Callab
         **given: Any,
     ) -> Any:
         with chosen(plugin=plugin, only=only_plugins, block=block_plugins):
-            loaded = (Plugins.installed(),) if load else ()
+            loaded = (_loaded(),) if load else ()
             return command(*loaded, *args, **given)
 
     return selected

@@ -183,16 +183,19 @@ class Plugins:
         self.components += added
         self.kinds = kinds
         if not self._manager.is_registered(plugin):
-            self._manager.register(plugin)
+            known = self._manager.has_plugin(distribution)
+            self._manager.register(plugin, None if known else distribution)
 
-    def call(self, hook: str, **given: Any) -> Iterator[Any]:
+    def call(self, hook: str, returns: Any = object, **given: Any) -> Iterator[Any]:
         """Call a hook of one plugin after the other, as pluggy does the last first; yield what is not None.
 
-        Raises `PluginError`, which names the plugin, for what one raises.
+        Raises `PluginError`, which names the plugin, for what one raises, and for what is not of a type.
         """
         for each in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             with guard.blamed(f"{hook} of {each.plugin_name} failed", each.function):
                 found = each.function(**{name: given[name] for name in each.argnames})
+                if not isinstance(found, returns | None):
+                    raise TypeError(f"it returned {found!r:.60}, which is no {returns.__name__}")
             if found is not None:
                 yield found
 

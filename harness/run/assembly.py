@@ -1,4 +1,4 @@
-"""Builds and checks models, editors, benchmarks and judges of a run."""
+"""The parts of a run, built and checked: its model, editor, benchmark and judge."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ class Benchmark:
 def load(plugins: Plugins, name: str, **options: Any) -> Model:
     """Load a model by a registered name, or else by folder or hub name."""
     source = source_of(plugins, name)
-    return cast(
-        Model, next(plugins.call("edit_harness_load_model", source=source, options=options))
-    )
+    found = plugins.call("edit_harness_load_model", Model, source=source, options=options)
+    return cast(Model, next(found))
 
 
 def make_benchmark(

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..data import Case, Examined, Visit
+from ..data import Case, Choose, Examined, Visit
 from ..errors import UsageError
 from ..folder.folder import RunFolder, folder_name
 from ..folder.log import VERSION
@@ -109,7 +109,7 @@ class Evaluation:
     def _watching(self) -> list[Case]:
         """What a plugin watches the model by where many edits share it: it shows a collapse."""
         single = self.regime.mode == "single"
-        found = () if single else self.plugins.call("edit_harness_watch", model=self.model)
+        found = () if single else self.plugins.call("edit_harness_watch", Choose, model=self.model)
         return [controls.case(controls.ID, query) for query in islice(found, 1)]
 
     @cached_property
@@ -210,8 +210,8 @@ class Evaluation:
     @cached_property
     def preview(self) -> Preview | None:
         """What a precision below float32 costs; None in float32."""
-        found = self.plugins.call("edit_harness_preview", model=self.model, cases=self.cases)
-        return next(found, None)
+        given = {"model": self.model, "cases": self.cases}
+        return next(self.plugins.call("edit_harness_preview", Preview, **given), None)
 
     def retried(self, known: Mapping[Visit, str]) -> set[Visit]:
         """Return the visits whose failure may pass on another try, with all that share their edits."""
@@ -243,7 +243,7 @@ class Evaluation:
             self.task.name,
             self.model.name,
             self.regime.mode,
-            self.preview.precision if self.preview else "",
+            self.model.precision if self.preview else "",
             self.share.slug if self.share else "",
         )
         path = self.model.source.path

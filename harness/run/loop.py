@@ -91,6 +91,10 @@ class Loop:
         case = next((case for e in lacking for case in e.cases if not case.problem), None)
         if self._clean is None and case:
             list(first.plugins.call("edit_harness_try_model", model=clean.model, case=case))
+            try:
+                clean.guard.verify()
+            except LeakError as leak:
+                raise LeakError(leak.what, "a plugin's edit_harness_try_model") from None
             self._clean = clean
         return clean
 
@@ -164,7 +168,7 @@ def run_all(
                             f"case {record.case} failed ({record.status}): {record.message}",
                             "go on with the same command and --on-error skip",
                         )
-            _compare_before(rows)
+            _check_answers(rows)
         except BaseException:
             with suppress(HarnessError):  # the first error is the one to tell
                 _summed(rows)
@@ -177,7 +181,7 @@ def run_all(
         return runs
 
 
-def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
+def _check_answers(rows: Mapping[Evaluation, RunRows]) -> None:
     """Raise `RunFolderError` if a plugin objects to the unedited model's answers.
 
     Then another model was at work, and the new rows are withdrawn.
@@ -185,7 +189,7 @@ def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
     found = [
         f"{its.folder.path}: {how}" + "; the new rows were withdrawn" * its.withdraw(how)
         for evaluation, its in rows.items()
-        if (how := _mismatch(evaluation, its))
+        if (how := _objections(evaluation, its))
     ]
     if found:
         raise RunFolderError(
@@ -194,7 +198,7 @@ def _compare_before(rows: Mapping[Evaluation, RunRows]) -> None:
         )
 
 
-def _mismatch(evaluation: Evaluation, its: RunRows) -> str:
+def _objections(evaluation: Evaluation, its: RunRows) -> str:
     """Return what plugins object to in the answers before the edits."""
     planned = {case.id: case for case in evaluation.cases}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edit_harness import Query, Register, hookimpl
+from edit_harness import Choose, Register, hookimpl
 
 if TYPE_CHECKING:
     from edit_harness.model.model import Model
@@ -21,7 +21,7 @@ def edit_harness_register_controls(register: Register) -> None:
 
 
 @hookimpl
-def edit_harness_watch(model: Model) -> Query:
+def edit_harness_watch(model: Model) -> Choose:
     """Ask for the text."""
     from .text import Text
 

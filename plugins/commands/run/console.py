@@ -171,8 +171,8 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     yield from facts.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
-        yield "next", f"edit-harness score {run.folder.path}{who}"
         yield "", facts.why_pending(run)
+        yield "next", f"edit-harness score {run.folder.path}{who}"
     if run.judge and (judged := facts.judged(run)):
         by = f"{run.judge.name} {run.judge.version}"
         by += f" ({', '.join(run.served)})" if run.served else ""
