@@ -62,4 +62,3 @@ def test_what_a_hook_does_wrong_is_told_with_its_name(told, code, cause):
     number, said, *folders = told(code, *BATCH)
     assert (number, cause in said) == (3, True), said
     assert not any(len(folder.records()) for folder in folders)
-    assert "kept" not in said

@@ -219,8 +219,6 @@ def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
         for which, folder in folders.items():
             planned = which.visits
             there = statuses_of(folder)
-            if not there:
-                continue
             kept = sum(there.get(visit, "leak") != "leak" for visit in planned)
             rest = "" if there.keys() >= set(planned) else "; continue with the same command"
             console.err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
