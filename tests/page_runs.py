@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from builders import record, with_entries
+from builders import record, replace, with_entries
 from test_runner import Push
 
 from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
