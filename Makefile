@@ -1,4 +1,5 @@
-# make demo: the first numbers on a fresh machine.  make test, lint, figures, kills: what CI runs.
+# make demo: the first numbers on a fresh machine.  make test, slow, lint, figures: what CI runs.
+# slow: real kills, Ray, browsers, packages of third parties, fuzz and tampering at full length.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SETTINGS := setup.cfg pyproject.toml constraints.txt
 SOURCES := $(shell find harness plugins -type f ! -name '*.pyc')
 
-.PHONY: demo test figures kills lint clean
+.PHONY: demo test slow figures kills lint clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -16,12 +17,15 @@ demo: $(VENV)/.package
 test: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m pytest -n auto
 
+slow: $(VENV)/.test $(VENV)/.package
+	$(BIN)/python -m pytest -n auto tests/slow
+
 figures: $(VENV)/.package
 	rm -rf build/figures
 	$(BIN)/edit-harness reproduce pocket-figures --quiet --output-path build/figures
 
 kills: $(VENV)/.test $(VENV)/.package
-	$(BIN)/python -m tests.kills.command --kills 50
+	$(BIN)/python -m tests.slow.kills.command --kills 50
 
 lint: $(VENV)/.test $(VENV)/.package
 	$(BIN)/ruff check .

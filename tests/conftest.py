@@ -1,11 +1,11 @@
-"""What tests share. That this file exists also lets them import `builders`."""
+"""What tests share. That this file exists also lets them import `support`."""
 
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
-from builders import DATA
+from support.builders import DATA
 
 # Read when transformers is first imported: no test reaches for the network by accident.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -13,10 +13,13 @@ CACHE = tempfile.TemporaryDirectory(prefix="edit-harness-tests-")
 os.environ["EDIT_HARNESS_CACHE"] = CACHE.name
 
 import torch
+from hypothesis import settings
 
 from edit_harness.model.model import Model
 from edit_harness.testing.tiny import tiny_model
 
+settings.register_profile("tests", max_examples=20, deadline=None, derandomize=True, database=None)
+settings.load_profile("tests")
 torch.set_num_threads(1)  # more only get in each other's way with models this small
 
 

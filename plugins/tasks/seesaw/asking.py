@@ -157,9 +157,9 @@ def shares(counts: Mapping[Hashable, int], size: int) -> dict[Hashable, int]:
     total = sum(counts.values())
     ranked = sorted(counts, key=counts.__getitem__, reverse=True)
     seats = {group: int(i < size) for i, group in enumerate(ranked)}
-    over = {group: 1 - size * counts[group] / total for group in ranked}
+    over = {group: total - size * counts[group] for group in ranked}  # in parts of a seat: exact
     for _ in range(size - sum(seats.values())):
         group = min((g for g in ranked if seats[g] < counts[g]), key=over.__getitem__)
         seats[group] += 1
-        over[group] += 1
+        over[group] += total
     return seats

@@ -1,0 +1,100 @@
+"""The size of the house: what a stranger has to read. Ceilings only fall; what would break one pays with a deletion."""
+
+import ast
+from collections import Counter
+from statistics import median
+
+import pytest
+from support.builders import ROOT
+
+READING = (
+    "data.py", "interfaces/", "hookspecs.py", "errors.py", "edits.py", "stats.py", "cli.py",
+    "registry/registry.py", "registry/settings.py", "run/spec.py", "run/plan.py", "run/loop.py", "run/measure.py",
+)  # fmt: skip
+"""What one reads to see how a number comes about."""
+MUST = {
+    "files flat in harness/": 11,
+    "what one reads to see how a number comes about": 3_300,
+    "harness/ without testing/": 9_600,
+    "plugins/commands/": 10_500,
+    "harness/ and plugins/": 40_000,
+    "tests/": 32_000,
+}
+"""Lines of .py files, docstrings and blanks included: what is aimed at."""
+CEILINGS = {
+    "files flat in harness/": 11,
+    "what one reads to see how a number comes about": 3_300,
+    "harness/ without testing/": 9_600,
+    "plugins/commands/": 10_500,
+    "harness/ and plugins/": 40_000,
+    "tests/": 45_060,
+}
+"""What may not be exceeded now."""
+SLACK = 0.02
+"""A ceiling that is further than this above what is there is lowered."""
+FILE, FUNCTION = 350, 60
+"""The most lines of a file and of a function."""
+USUAL, LONG = 8, 25
+"""The most lines of the median function, and of 95 % of them."""
+
+
+def lines(folder, without="/never"):
+    files = (path for path in (ROOT / folder).rglob("*.py") if without not in path.as_posix())
+    return sum(path.read_text("utf-8").count("\n") for path in files)
+
+
+def found():
+    core = ROOT / "harness"
+    reading = (
+        path
+        for name in READING
+        for path in ([core / name] if name.endswith(".py") else (core / name).glob("*.py"))
+    )
+    return {
+        "files flat in harness/": sum(path.is_file() for path in core.iterdir()),
+        "what one reads to see how a number comes about": sum(p.read_text("utf-8").count("\n") for p in reading),
+        "harness/ without testing/": lines("harness", "/harness/testing/"),
+        "plugins/commands/": lines("plugins/commands"),
+        "harness/ and plugins/": lines("harness") + lines("plugins"),
+        "tests/": lines("tests"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MUST)
+def test_the_house_stays_within_its_ceilings(what):
+    there, ceiling = found()[what], CEILINGS[what]
+    told = f"{what}: {there:,} of {ceiling:,}; at the end {MUST[what]:,}"
+    print(told)
+    assert there <= ceiling, f"{told}: take something out"
+    assert there >= ceiling * (1 - SLACK) or there <= MUST[what], f"{told}: lower the ceiling"
+
+
+def nodes(*tops):
+    for top in tops:
+        for path in (ROOT / top).rglob("*.py"):
+            yield from ((path, node) for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+def test_files_and_functions_are_short():
+    long = {
+        path.relative_to(ROOT).as_posix(): count
+        for top in ("harness", "plugins")
+        for path in (ROOT / top).rglob("*.py")
+        if (count := path.read_text("utf-8").count("\n")) > FILE
+    }
+    assert not long
+    sizes = {
+        f"{path.relative_to(ROOT)}: {node.name}, line {node.lineno}": node.end_lineno - node.lineno + 1
+        for path, node in nodes("harness", "plugins")
+        if isinstance(node, ast.FunctionDef)
+    }  # fmt: skip
+    assert not {name for name, size in sizes.items() if size > FUNCTION}
+    ordered = sorted(sizes.values())
+    assert median(ordered) <= USUAL
+    assert ordered[len(ordered) * 95 // 100] <= LONG
+
+
+def test_no_two_modules_or_classes_of_the_core_share_a_name():
+    stems = Counter(p.stem for p in (ROOT / "harness").rglob("*.py") if p.stem[0] != "_")
+    classes = Counter(node.name for _, node in nodes("harness") if isinstance(node, ast.ClassDef))
+    assert not [name for name, count in (stems | classes).items() if count > 1]

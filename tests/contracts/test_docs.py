@@ -1,0 +1,106 @@
+"""What README and docs show is run: commands exist, and code does what it says."""
+
+import contextlib
+import importlib
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from support.builders import ROOT, record
+from support.pages import PAGES, blocks, files
+
+from edit_harness.cli import main
+from edit_harness.registry.registry import Plugins
+
+
+def commands() -> list[str]:
+    shown = [line for page in PAGES for block in blocks(page, "") for line in block.splitlines()]
+    inline = [c for page in PAGES for c in re.findall(r"`(edit-harness [^`]+)`", page.read_text())]
+    return [c for c in shown + inline if c.startswith("edit-harness ") and c.isascii()]
+
+
+@pytest.mark.parametrize("command", sorted(set(commands())))
+def test_commands_parse(command):
+    """Every flag and command that is shown is one that there is."""
+    args = shlex.split(command)[1:]
+    if "COMMAND" in args or "NAME" in args:
+        args = [a.replace("COMMAND", "run").replace("NAME", "rome") for a in args]
+    if args[0].startswith("-"):
+        args.insert(0, "run")
+    name, *rest = args
+    found = main.get_command(None, name)
+    while isinstance(found, click.Group) and rest:
+        name, *rest = rest
+        found = found.commands[name]
+    if not rest:  # a command that is only named
+        return
+    with contextlib.suppress(click.exceptions.Exit):  # --help is done before anything is run
+        found.make_context(name, rest)
+
+
+def test_components_that_are_named_are_there():
+    plugins = Plugins.installed()
+    made = {"NAME", "demo", *(path.removesuffix(".py") for page in PAGES for path in files(page))}
+    for command in commands():
+        for kind in ("editor", "task"):
+            for names in re.findall(rf"--{kind} (\S+)", command):
+                for name in names.split(","):
+                    if name not in made:
+                        plugins.find(kind, name)
+
+
+def test_the_plugin_of_the_readme_is_that_of_the_tutorial():
+    """Which is run."""
+    (shown,) = files(ROOT / "README.md").items()
+    assert shown in files(ROOT / "docs" / "writing-an-editor.md").items()
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (source,) = (b for b in blocks(ROOT / "README.md", "python") if "eh.evaluate" in b)
+    exec(source.replace("limit=10", "limit=2"), {})  # noqa: S102
+    assert "NS+" in capsys.readouterr().out
+    assert (tmp_path / "sophia.safetensors").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """To an address, or to a file of the project and a heading in it."""
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        path, _, heading = link.partition("#")
+        if path.startswith("https:"):
+            continue
+        file = page.parent / path if path else page
+        assert file.exists(), link
+        assert not heading or heading in headings(file), link
+
+
+def headings(file) -> set[str]:
+    """Return the anchors of a page's headings, as they are made of their words."""
+    lines = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
+
+
+def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
+    from edit_harness import evaluate
+    from edit_harness.testing import tiny_model
+    from edit_harness_plugins.commands.report.facts import sound
+    from edit_harness_plugins.controls.effects import side_effects
+
+    (source,) = (b for b in blocks(ROOT / "docs" / "hooks.md", "python") if "(Control)" in b)
+    monkeypatch.chdir(tmp_path)
+    Path("sentences.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("sentences")
+    task = {"task_args": {"data": str(tmp_path / "facts.json")}, "output": tmp_path / "results"}
+    facts = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob"))]
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    run = evaluate("none", "counterfact", tiny_model(), controls=[own.Sentences()], **task)
+    assert sound(run)
+    assert {each.name: each.change.value for each in side_effects(run).effects} == {
+        "loglikelihood": 0,
+        "perplexity": 0,
+    }

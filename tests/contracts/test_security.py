@@ -1,0 +1,99 @@
+"""What SECURITY.md promises of the sources: nothing in them runs what a file says."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.builders import ROOT
+
+from edit_harness.cli import main
+
+SHIPPED = [
+    path
+    for folder in ("harness", "plugins", "examples", "benchmarks", ".ci")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.is_file()
+    and path.suffix in {".py", ".tmpl", ".jinja", ".js", ".html", ".sh", ".toml", ""}
+]
+FORBIDDEN = {
+    "objects from a file": r"\b(pickle|dill|cloudpickle|joblib|shelve|marshal)\b(?!-)",
+    "pickled arrays": r"allow_pickle\s*=\s*True",
+    "pickled weights": r"weights_only\s*=\s*False",
+    "torch.load of more than tensors": r"torch\.load\((?!.*weights_only=True)",
+    "code from a text": r"(?<![\w.])(eval|exec|compile|__import__)\(|new Function\(",
+    "objects from YAML": r"yaml\.(load|full_load|unsafe_load)",
+    "a shell": r"shell\s*=\s*True|os\.(system|popen)\(|getoutput\(",
+    "an archive unpacked as it says": r"extractall|unpack_archive|ZipFile\.extract\b",
+    "remote code without a flag": r"trust_remote_code\s*=\s*True",
+    "a server whose certificate is not looked at": r"verify\s*=\s*False|_create_unverified",
+    "a name that another may take first": r"\bmktemp\(",
+}
+"""What no line of the sources has, by what it would let in."""
+ALLOWED = {
+    "harness/registry/packages.py": {
+        '        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))  # noqa: S102':
+            "runs the file of a plugin that the user named",
+    },
+}  # fmt: skip
+"""Lines that have it all the same, and why they may."""
+
+
+def found(pattern):
+    """Yield the lines of the sources that a pattern is in, with their files."""
+    for path in SHIPPED:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        name = path.relative_to(ROOT).as_posix()
+        yield from ((name, line) for line in lines if re.search(pattern, line))
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_the_sources_do_not_have(what):
+    wrong = [
+        f"{name}: {line}"
+        for name, line in found(FORBIDDEN[what])
+        if line not in ALLOWED.get(name, {})
+    ]
+    assert not wrong
+
+
+def test_nothing_is_allowed_that_is_not_there():
+    there = set(found("|".join(FORBIDDEN.values())))
+    assert {(name, line) for name, lines in ALLOWED.items() for line in lines} <= there
+
+
+def test_the_sources_are_looked_at():
+    """The patterns find what they are for, in files of which there are enough."""
+    assert len(SHIPPED) > 200
+    for line in ("pickle.load(f)", "x = eval(text)", "torch.load(p)", "run(c, shell=True)", "z.extractall()",
+                 "yaml.load(f)", "load(p, weights_only=False)"):  # fmt: skip
+        assert any(re.search(pattern, line) for pattern in FORBIDDEN.values()), line
+    for line in (
+        "model.eval()",
+        "re.compile(x)",
+        "torch.load(p, weights_only=True)",
+        "--allow-pickle-weights",
+    ):
+        assert not any(re.search(pattern, line) for pattern in FORBIDDEN.values()), line
+
+
+@pytest.mark.parametrize("command", ["run", "try", "edit", "prepare", "build-data"])
+def test_commands_that_load_models_have_both_flags(command):
+    told = CliRunner().invoke(main, [command, "--help"])
+    for flag in ("--trust-remote-code", "--allow-pickle-weights"):
+        assert flag in told.stdout
+
+
+def test_what_is_promised_names_flags_and_commands_that_exist():
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    names = main.list_commands(None)
+    known = {n for c in names for flag in main.get_command(None, c).params for n in flag.opts}
+    assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
+    for command in re.findall(r"`edit-harness ([a-z-]+)", text):
+        assert command in names
+    for path in re.findall(r"`((?:harness|plugins|tests)/[\w./]+)`", text):
+        assert Path(ROOT / path).exists(), path
+    assert "security advisory" in text

@@ -1,0 +1,200 @@
+"""The log: what is kept, what a crash leaves, and what is said of damage."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import zlib
+
+import pytest
+from support.faults import failing
+
+from edit_harness.errors import ResourceError, RunFolderError
+from edit_harness.folder.log import Log, encoded, scan
+
+MARK = "0123456789ab"
+
+
+def written(path, rows=3):
+    log = Log(path, MARK)
+    for number in range(rows):
+        log.append({"case": f"c{number}", "x": number / 3})
+    log.close()
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def read(path, mark=MARK):
+    return [line.row["case"] for line in scan(path, mark)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "samples.jsonl"
+
+
+def test_a_row_is_what_the_format_says(path):
+    line = written(path, 1)[0].decode()
+    assert line.startswith('{"v": 4, "seq": 0, "fp": "0123456789ab", "case": "c0", "x": ')
+    body, _, check = line.partition(', "crc": "')
+    assert check == f'{zlib.crc32(body.encode()):08x}"}}\n'
+    assert json.loads(line)["x"] == 0
+
+
+def test_rows_are_ascii_and_have_no_nan(path):
+    log = Log(path, MARK)
+    log.append({"case": "ü\u2028\ud800", "x": [float("nan"), float("inf")]})
+    log.close()
+    assert path.read_bytes().isascii()
+    (line,) = scan(path)
+    assert (line.row["case"], line.row["x"]) == ("ü\u2028\ud800", [None, None])
+
+
+def test_numbers_go_on(path):
+    written(path)
+    log = Log(path, MARK)
+    assert (log.seq, log.append({"case": "c3"}), log.seq) == (3, 3, 4)
+    log.close()
+    assert read(path) == ["c0", "c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize("fill", [b'{"v": 4, "se', b"\x00" * 40, b'{"v": 4}\n'])
+def test_an_unfinished_row_is_put_aside_and_cut_before_the_next(path, fill):
+    whole = b"".join(written(path))
+    path.write_bytes(whole + fill)
+    assert read(path) == ["c0", "c1", "c2"]
+    assert path.read_bytes() == whole + fill, "who reads changes nothing"
+    log = Log(path, MARK)
+    assert path.read_bytes() == whole
+    assert log.notes == [f"removed {len(fill)} bytes of an unfinished row"]
+    assert path.with_suffix(".torn").read_bytes() == fill
+    log.close()
+
+
+DAMAGE = {
+    "row 1 of .* is damaged .byte 84.: its checksum": lambda a, b, c: (
+        a + b.replace(b"c1", b"c7") + c
+    ),
+    "row 1 of .*: row 2 stands in its place": lambda a, b, c: a + c,
+    "row 1 of .*: row 0 stands": lambda a, b, c: a + a + b + c,
+    "row 0 of .*: its checksum": lambda a, b, c: (a + b).replace(b"\n", b"\r\n"),
+    "row 1 of .*: it is of another run": lambda a, b, c: a + encoded(1, "ba9876543210", {}) + c,
+    "another version .log format 5, not 4.": lambda a, b, c: (
+        b'{"v": 5, "seq": 0, "fp": "0123456789ab", "crc": "%08x"}\n'
+        % zlib.crc32(b'{"v": 5, "seq": 0, "fp": "0123456789ab"')
+    ),
+}
+
+
+@pytest.mark.parametrize("said", DAMAGE)
+def test_damage_is_said_and_nothing_is_modified(path, said):
+    changed = DAMAGE[said](*written(path))
+    path.write_bytes(changed)
+    for attempt in (lambda: read(path), lambda: Log(path, MARK)):
+        with pytest.raises(RunFolderError, match=said) as error:
+            attempt()
+        assert error.value.code == 7
+        assert "repair" in error.value.remedy or "version" in error.value.cause
+    assert path.read_bytes() == changed
+
+
+def test_a_full_disk_keeps_what_was_kept_and_ends_it(path):
+    log = Log(path, MARK)
+    log.append({"case": "c0"})
+    with failing("write", errno.ENOSPC, 1), pytest.raises(ResourceError) as error:
+        log.append({"case": "c1"})
+    assert error.value.cause == f"{path} cannot be written (No space left on device): 1 rows kept"
+    assert error.value.remedy == "make room or see to the disk, and start the same command again"
+    with pytest.raises(ResourceError, match="No space left"):
+        log.append({"case": "c1"})
+    log.close()
+    assert read(path) == ["c0"]
+
+
+def test_a_failed_sync_is_never_tried_again(path):
+    log = Log(path, MARK)
+    with failing("fsync", errno.EIO, 1) as faulty:
+        with pytest.raises(ResourceError, match=r"Input/output error.*: 0 rows kept"):
+            log.append({"case": "c0"})
+        with pytest.raises(ResourceError):
+            log.append({"case": "c1"})
+        log.close()
+        assert faulty.calls == 1
+
+
+@pytest.mark.parametrize(("policy", "syncs"), [("row", 3), ("none", 0)])
+def test_the_policy_says_when_rows_are_made_safe(path, monkeypatch, policy, syncs):
+    monkeypatch.setenv("EDIT_HARNESS_FSYNC", policy)
+    log = Log(path, MARK)
+    with failing("fsync", errno.EIO, 10**9) as faulty:
+        for _ in range(3):
+            log.append({})
+        log.close()
+        assert faulty.calls == syncs
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda path: path.unlink(),
+        lambda path: (path.rename(path.with_name("x")), path.write_bytes(b"")),
+        lambda path: path.open("ab").write(b"x"),
+    ],
+)
+def test_what_other_programs_do_to_the_file_is_seen(path, how):
+    log = Log(path, MARK)
+    log.append({})
+    how(path)
+    with pytest.raises(RunFolderError, match="was changed by another program") as error:
+        log.append({})
+    assert error.value.code == 7
+    log.close()
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount a file system in memory, of so many kB; skip where that is refused."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def mount(options, *more):
+        command = ["mount", "-t", "tmpfs", "-o", options, *more, "none", str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"mounting is refused: {done.stderr.strip()}")
+        return place
+
+    if os.geteuid() or shutil.which("mount") is None:
+        pytest.skip("only root may mount")
+    yield mount
+    subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+def fill(log):
+    for number in range(1000):
+        log.append({"case": f"c{number}", "text": "x" * 900})
+
+
+@pytest.mark.parametrize("size", [8, 64, 500])
+def test_a_disk_that_is_really_full(mounted, size):
+    place = mounted(f"size={size}k")
+    log = Log(place / "samples.jsonl", MARK)
+    with pytest.raises(ResourceError, match="No space left") as error:
+        fill(log)
+    log.close()
+    kept = read(place / "samples.jsonl")
+    assert f"{len(kept)} rows kept" in error.value.cause
+    assert kept == [f"c{number}" for number in range(len(kept))]
+    mounted(f"remount,size={size + 100}k")
+    log = Log(place / "samples.jsonl", MARK)
+    assert log.append({"case": "more"}) == len(kept)
+    log.close()
+
+
+def test_a_disk_that_may_not_be_written_is_read(mounted):
+    place = mounted("size=64k")
+    written(place / "samples.jsonl")
+    mounted("remount,ro,size=64k")
+    assert read(place / "samples.jsonl") == ["c0", "c1", "c2"]
+    with pytest.raises(ResourceError, match="Read-only file system"):
+        Log(place / "samples.jsonl", MARK)

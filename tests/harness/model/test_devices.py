@@ -1,0 +1,228 @@
+"""Every editor on a model that is spread over devices, memory and disk, as on one device.
+
+The devices are those of `logical`: what mixes them fails here as it would there.
+"""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from support.oracles import logprobs
+from support.queries import QUERIES, edits_of
+
+pytest.importorskip("accelerate")
+
+from support.logical import ONE, TWO, by_block, devices, label, spread
+
+from edit_harness import Generate, Request
+from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
+from edit_harness.model import hooks
+from edit_harness.model.model import Model
+from edit_harness.registry.settings import configure, shape_of
+from edit_harness.run.integrity import ModelGuard
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.covariance import Covariance, collect, save
+from edit_harness_plugins.editors.grace.grace import Grace
+from edit_harness_plugins.editors.in_context.prompt import Prompt
+from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
+from edit_harness_plugins.editors.locate.emmet import Emmet
+from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.pmet import Pmet
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
+from edit_harness_plugins.editors.mend.mend import Mend
+from edit_harness_plugins.editors.mend.network import Made, Network
+from edit_harness_plugins.editors.mend.network import save as save_network
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.lora import Lora
+from edit_harness_plugins.loading import trial
+
+LAYERS = 3
+PLACES = {
+    "gpt2": ("cuda:1", "cuda:0", "cuda:1", "cuda:0"),
+    "llama": ("cuda:0", "disk", "cuda:1", "cpu"),
+}
+"""Where what is of no block goes, and where each block."""
+REQUESTS = [
+    [Request("{} lives in", "Ada Lovelace", "Oslo")],
+    [Request("The mother tongue of {} is", "Danielle", "French by birth")],
+]
+SEARCH = {"steps": 3, "weight_decay": 0.5, "clamp": 2.0, "contexts": ("{}", "It rains. {}")}
+EDITORS = {
+    "rome": Rome(layer=1, **SEARCH),
+    "r-rome": RRome(layer=0, **SEARCH),
+    "memit": Memit(layers=(0, 1), moment_weight=2.0, lr=0.5, **SEARCH),
+    "emmet": Emmet(layers=(1,), lr=0.5, **SEARCH),
+    "alphaedit": AlphaEdit(layers=(0, 1), l2=0.01, threshold=0.3, lr=0.5, **SEARCH),
+    "pmet": Pmet(layers=(0, 1), moment_weight=2.0, lr=0.5, **SEARCH),
+    "ft": FineTuning(layer=1, lr=1e-3, steps=3, weight_decay=0.1, bias=True),
+    "ft-l": ConstrainedFineTuning(layer=0, lr=1e-3, bias=False, steps=3, epsilon=2e-3),
+    "lora": Lora(targets=(), steps=2, lr=1e-3, rank=2),
+    "grace down": Grace(layer=1, module="down", steps=3, epsilon=1.0),
+    "grace up": Grace(layer=1, module="up", steps=3, epsilon=1.0),
+    "mend": Mend(blocks=2, rank=4),
+    "prompt": Prompt(),
+}
+
+
+def tiny(family):
+    return tiny_model(family, **{"n_layer" if family == "gpt2" else "num_hidden_layers": LAYERS})
+
+
+def placed(family, folder):
+    model = tiny(family)
+    return spread(model, by_block(model, *PLACES[family]), folder)
+
+
+def statistics(model, folder):
+    """Second moments and a network, made of a model on one device and stored under its digest."""
+    texts = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(20)]
+    found = collect(model, texts, [0, 1], corpus="texts", max_tokens=2_000)
+    save({n: replace(m, matrix=m.matrix + 0.01 * torch.eye(len(m.matrix))) for n, m in found.items()},
+         folder / "moments.safetensors")  # fmt: skip
+    matrices = [m for layer in (1, 2) for m in model.architecture.mlp(layer)]
+    network = Network([m.shape for m in matrices], 4, lr=1e-2)
+    made = Made(model.digest, tuple(m.name for m in matrices), 4, "a test", "")
+    save_network(network.state_dict(), made, folder / "network.safetensors")
+
+
+def editor_for(name, model, folder):
+    editor = EDITORS[name]
+    if isinstance(editor, Mend):
+        editor = replace(editor, network=str(folder / "network.safetensors"))
+    elif hasattr(editor, "moments"):
+        file = str(folder / "moments.safetensors")
+        moments = file if isinstance(editor, Rome) else (file,)
+        editor = replace(editor, moments=moments)
+        if isinstance(editor, Rome):
+            editor = replace(editor, covariance=True)
+    editor = configure(editor, shape_of(model.module.config), name.split()[0]).editor
+    editor.check(model)
+    editor.prepare(model)
+    return editor
+
+
+def made_by(editor, model):
+    """Return what the edits change, and what the model answers under them."""
+    edits = editor.edit_each(model, REQUESTS)
+    answers = model.answer([(edit, query) for query in QUERIES[::3] for edit in edits])
+    texts = model.answer([(edit, Generate("Ada Lovelace lives in", 4)) for edit in edits])
+    changes = [delta.dense().cpu() for edit in edits for delta in edit.weights.values()]
+    return changes, logprobs(answers), texts
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def on_one(request, tmp_path_factory):
+    """A family, and the folder of what its editors need."""
+    folder = tmp_path_factory.mktemp(request.param)
+    statistics(tiny(request.param), folder)
+    return request.param, folder
+
+
+@pytest.mark.parametrize("name", EDITORS)
+def test_editors_do_the_same_wherever_a_model_is(on_one, name, tmp_path):
+    family, folder = on_one
+    model = tiny(family)
+    expected = made_by(editor_for(name, model, folder), model)
+    with devices():
+        other = placed(family, tmp_path)
+        witness = ModelGuard(other)
+        found = made_by(editor_for(name, other, folder), other)
+        witness.verify()
+        assert other.packs
+    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-6)
+    torch.testing.assert_close(found[1], expected[1], rtol=0, atol=1e-5)
+    assert found[2] == expected[2]
+
+
+@pytest.mark.parametrize("family", PLACES)
+def test_every_kind_of_edit(family, tmp_path):
+    model = tiny(family)
+    edits = [UNEDITED, *edits_of(model).values(), of_embeddings(model)]
+    questions = [(edit, query) for query in QUERIES[::2] for edit in edits]
+    texts = [(edit, Generate("Ada lives in", 4)) for edit in edits]
+    with devices():
+        other = placed(family, tmp_path)
+        assert (other.device, other.size, other.digest) == (ONE, model.size, model.digest)
+        witness = ModelGuard(other)
+        found, written = other.answer(questions), other.answer(texts)
+        witness.verify()
+        trial.check_batches(other)
+        assert (other.packs, other.starts_at(1), suffix.fits_suffix(other, 1, 8)) == (
+            True,
+            True,
+            True,
+        )
+    torch.testing.assert_close(
+        logprobs(found), logprobs(model.answer(questions)), rtol=0, atol=1e-5
+    )
+    assert written == model.answer(texts)
+
+
+def of_embeddings(model):
+    name = next(name for name, _ in model.module.named_parameters())
+    return Edit({name: Dense(0.1 * torch.ones_like(model.parameter(name)))})
+
+
+def not_moved(self, device):
+    return self.rows, self.columns
+
+
+@contextmanager
+def added_as_they_are(module, places, values, rows):
+    def hook(_, __, output):
+        whole = hooks.by_row(hooks.first(output), rows)
+        index = places.on(whole.device)
+        changed = whole.index_put(index, values, accumulate=True)
+        return hooks.with_first(output, changed.view_as(hooks.first(output)))
+
+    with module.register_forward_hook(hook):
+        yield
+
+
+def factors_as_they_are(self, inputs, *, out_in):
+    return inputs @ self.right.T @ self.left.T if out_in else inputs @ self.left @ self.right
+
+
+def without_a_way_back(self):
+    return lambda key: key.double().cpu()
+
+
+MISTAKES = {
+    "places are not moved": (hooks.Places, "on", not_moved),
+    "what is added is not moved": (suffix, "adding", added_as_they_are),
+    "an edit's factors are not moved": (LowRank, "through", factors_as_they_are),
+    "a solution stays where it was found": (Covariance, "solver", without_a_way_back),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found(mistake, tmp_path, monkeypatch):
+    """What goes to the wrong device raises here: so the tests above would fail for it."""
+    statistics(tiny("gpt2"), tmp_path)
+    place, name, wrong = MISTAKES[mistake]
+    with devices(), monkeypatch.context() as patch:
+        other = placed("gpt2", tmp_path)
+        editor = editor_for("rome", other, tmp_path)
+        assert made_by(editor, other)
+        patch.setattr(place, name, wrong)
+        other = Model(other.module, other.tokens.tokenizer)
+        with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+            made_by(editor_for("rome", other, tmp_path), other)
+
+
+def test_devices_are_told_apart():
+    with devices():
+        one, two = torch.ones(2, 3, device=ONE), torch.ones(2, 3, device="cuda:1")
+        assert (one.device, (two + 1).device, one.new_zeros(1).device) == (ONE, TWO, ONE)
+        with pytest.raises(RuntimeError, match="cuda:0 and cuda:1"):
+            one + two
+        with pytest.raises(RuntimeError, match="cpu and cuda:0"):
+            one @ torch.ones(3, 2)
+        assert label(one.to(two)[0] + two[1]) == TWO
+        leaf = torch.ones(2, 3, device=ONE, requires_grad=True)
+        (2 * (3 * leaf).to(TWO)).sum().backward()
+        assert leaf.grad.device == ONE
+        assert torch.equal(leaf.grad.cpu(), torch.full((2, 3), 6.0))
+    assert torch.ones(1).device.type == "cpu"

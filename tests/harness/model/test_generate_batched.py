@@ -1,0 +1,294 @@
+"""Many prompts at once against each of them alone and without a cache.
+
+Tokens are compared for equality: batching moves the logits of these random models by less than
+1e-4, and seeds are fixed, so that no text hangs on a tie.
+"""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from support.generation import FAMILIES, TEXTS, Switch, edit_of, passes, switched, tied, uncached
+from torch import nn
+
+from edit_harness import Generate
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.model.generate import Prompt, samples
+from edit_harness.testing.tiny import tiny_model
+
+
+def mixed(model):
+    """Prompts that differ in whatever a prompt can differ in."""
+    edits = [edit_of(model), UNEDITED, edit_of(model, 1), tied(model), switched(model)]
+    edits.append(edit_of(model, 2) + Edit(prefix="Ann is French. "))
+    prompts = []
+    for i, edit in enumerate(edits):
+        for j, text in enumerate(TEXTS):
+            query = Generate(text, 5 + 3 * ((i + j) % 3), top_k=1 + 9 * (j % 2), seed=i)
+            prompts.append(Prompt(model.tokens.encode(edit.prefix + text).ids, query, edit))
+    return prompts
+
+
+def alone(model, prompt):
+    """The oracle: one prompt, the weights written, no cache."""
+    with applied_and_switched(model, prompt):
+        new = uncached(model.module, prompt.ids, prompt.query)
+    return new[: new.index(prompt.stop)] if prompt.stop in new else new
+
+
+@contextmanager
+def applied_and_switched(model, prompt):
+    """The edit, its adaptor a hook of our own that finds the prompt's end by its column."""
+    handles = []
+    for name, adaptor in prompt.edit.adaptors.items():
+        last = len(prompt.ids) - 1
+
+        def hook(_, args, output, value=adaptor.value, last=last):
+            flat = output.view(-1, output.shape[-1]).clone()
+            inputs = args[0].reshape(-1, args[0].shape[-1])
+            flat[last:] += inputs[: last + 1, 0].mean().sign() * value
+            return flat.view_as(output)
+
+        handles.append(model.module.get_submodule(name).register_forward_hook(hook))
+    try:
+        with model.applied(prompt.edit):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_together_is_as_alone(family, padding):
+    model = tiny_model(family, padding=padding)
+    assert model.pads
+    prompts = mixed(model)
+    assert len({len(p.ids) for p in prompts}) >= 4
+    expected = [alone(model, prompt) for prompt in prompts]
+    assert samples(model, prompts) == expected
+    plain = [uncached(model.module, p.ids, p.query) for p in prompts]
+    felt = {p.edit for p, a, b in zip(prompts, expected, plain, strict=True) if a != b}
+    assert felt == {p.edit for p in prompts} - {UNEDITED}
+
+
+def test_the_switch_decides_row_by_row(model):
+    edit = switched(model)
+    ids = [(i, 342, 261, i + 1) for i in range(40, 60)]
+    prompts = [Prompt(row, Generate("", 6), edit) for row in ids]
+    with passes(model) as seen:
+        new = samples(model, prompts)
+    assert (len(prompts), len(ids[0])) in seen
+    (switch,) = edit.adaptors.values()
+    assert switch.signs.unique().tolist() == [-1, 1]
+    assert new == [alone(model, prompt) for prompt in prompts]
+
+
+def test_an_adaptor_of_the_head_sees_whole_rows():
+    model = tiny_model("gptj")
+    edit = Edit(adaptors={"lm_head": Switch(model.module.lm_head.out_features)})
+    prompts = [Prompt((i, 342, 261, i + 1), Generate("", 6), edit) for i in range(40, 60)]
+    new = samples(model, prompts)
+    assert new == [alone(model, prompt) for prompt in prompts]
+    assert new != samples(model, [Prompt(p.ids, p.query) for p in prompts])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bloom", "opt"])
+def test_a_text_does_not_depend_on_its_company(family):
+    model = tiny_model(family)
+    prompts = mixed(model)
+    whole = samples(model, prompts)
+    order = torch.randperm(len(prompts), generator=torch.Generator().manual_seed(0)).tolist()
+    assert samples(model, [prompts[i] for i in order]) == [whole[i] for i in order]
+    assert samples(model, prompts[1::3]) == whole[1::3]
+    assert [samples(model, [p])[0] for p in prompts] == whole
+
+
+def test_each_text_ends_at_its_own_stop(model):
+    free = [Prompt(p.ids, p.query, p.edit) for p in mixed(model)]
+    long = samples(model, free)
+    stops = [new[i % len(new)] for i, new in enumerate(long)]
+    stopped = [Prompt(p.ids, p.query, p.edit, s) for p, s in zip(free, stops, strict=True)]
+    cut = [new[: new.index(stop)] for new, stop in zip(long, stops, strict=True)]
+    assert samples(model, stopped) == cut
+    assert len({len(new) for new in cut}) > 3
+    assert [] in cut
+
+
+@pytest.mark.parametrize("family", ["gpt2", "opt", "llama"])
+def test_each_text_ends_where_the_model_is_full(family):
+    positions = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    model = tiny_model(family, **{positions: 16})
+    ids = model.tokens.encode("Ada lives in Paris").ids * 4
+    lengths = [16, 15, 12, 5, 3, 1]
+    prompts = [Prompt(ids[:n], Generate("", 14, top_k=5)) for n in lengths]
+    new = samples(model, prompts)
+    assert list(map(len, new)) == [0, 1, 4, 11, 13, 14]
+    fitting = [
+        replace(p, query=Generate("", len(n), top_k=5)) for p, n in zip(prompts, new, strict=True)
+    ]
+    assert new == [alone(model, p) for p in fitting]
+
+
+def test_nothing_to_generate_runs_nothing(model):
+    ids = model.tokens.encode("Ada").ids
+    with passes(model) as seen:
+        assert samples(model, []) == []
+        assert samples(model, [Prompt(ids, Generate("", 0))]) == [[]]
+    assert seen == []
+
+
+def test_equal_prompts_are_continued_once(model):
+    edit = edit_of(model)
+    asked = [(edit, Generate("Ada", 4)), (UNEDITED, Generate("Ada", 4)), (edit, Generate("Ada", 4))]
+    assert model.pads
+    with passes(model) as seen:
+        first, second, third = model.answer(asked)
+    assert first == third != second
+    assert [rows for rows, _ in seen] == [2] * 4
+
+
+@pytest.mark.parametrize(("rows", "tokens"), [(3, 4096), (None, 60), (None, 1), (1, 4096)])
+def test_batches_keep_the_budget(rows, tokens):
+    model = tiny_model(batch_rows=rows, batch_tokens=tokens)
+    prompts = mixed(model)
+    expected = samples(tiny_model(), prompts)
+    assert model.pads
+    with passes(model) as seen:
+        assert samples(model, prompts) == expected
+    firsts = [(n, width) for n, width in seen if width > 1]
+    assert max(n for n, _ in seen) <= (rows or 4096)
+    shortest = min(p.query.max_new_tokens for p in prompts)
+    assert all(n == 1 or n * (width + shortest) <= tokens for n, width in firsts)
+    assert (max(n for n, _ in firsts) > 1) == (rows != 1 and tokens > 1)
+
+
+def test_a_batch_has_as_many_rows_as_the_budget_allows():
+    model = tiny_model(batch_tokens=10 * (1 + 7))
+    prompts = [Prompt((i + 1,), Generate("", 7)) for i in range(25)]
+    assert model.pads
+    with passes(model) as seen:
+        samples(model, prompts)
+    assert [n for n, _ in seen] == [10] * 7 + [10] * 7 + [5] * 7
+
+
+def test_rows_of_many_edits_share_a_pass(model):
+    edits = [edit_of(model, seed) for seed in range(5)]
+    prompts = [
+        Prompt(model.tokens.encode(text).ids, Generate("", 6), edit)
+        for text in TEXTS
+        for edit in edits
+    ]
+    assert model.pads
+    with passes(model) as seen:
+        samples(model, prompts)
+    assert [n for n, _ in seen] == [20] * 6
+
+
+def test_the_rows_of_an_edit_stand_side_by_side(model, monkeypatch):
+    edits, spans = [edit_of(model, seed) for seed in range(3)], []
+    edited_rows = model.edited_rows
+    monkeypatch.setattr(
+        model, "edited_rows", lambda b, e, n: spans.append(e) or edited_rows(b, e, n)
+    )
+    ids = [model.tokens.encode(text).ids for text in TEXTS]
+    samples(model, [Prompt(row, Generate("", 3), edit) for row in ids for edit in edits])
+    assert spans == [[edit for edit in edits for _ in ids]]
+
+
+class Unpadded(nn.Module):
+    """A module that heeds neither mask nor positions; or, ``lonely``, whose rows get mixed up."""
+
+    def __init__(self, module, *, lonely):
+        super().__init__()
+        self.transformer, self.lm_head = module.transformer, module.lm_head
+        self.config, self.lonely = module.config, lonely
+        object.__setattr__(self, "whole", module)
+
+    def forward(self, input_ids, attention_mask=None, past_key_values=None, use_cache=False):
+        out = self.whole(input_ids=input_ids, past_key_values=past_key_values, use_cache=use_cache)
+        if self.lonely and len(input_ids) > 1:
+            out.logits = out.logits.flip(0)
+        return out
+
+
+@pytest.mark.parametrize("lonely", [False, True])
+def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
+    model = tiny_model()
+    prompts = mixed(model)
+    expected = samples(model, prompts)
+    model.module = Unpadded(model.module, lonely=lonely)
+    model.takes = frozenset()
+    del model.pads
+    assert not model.pads
+    with passes(model) as seen:
+        assert samples(model, prompts) == expected
+    assert max(n for n, _ in seen) == 1
+    lengths = {len(p.ids) for p in prompts}
+    assert {width for _, width in seen} <= lengths | {1}
+
+
+def test_the_trial_runs_once(model):
+    prompts = [Prompt((1, 2), Generate("", 1)), Prompt((3,), Generate("", 1))]
+    with passes(model) as seen:
+        samples(model, prompts)
+        first = len(seen)
+        samples(model, prompts)
+    assert first > 2
+    assert len(seen) == first + 1
+
+
+def test_what_memory_does_not_hold_is_halved(model):
+    prompts = [p for p in mixed(model) if not p.edit.adaptors]
+    expected, tried = samples(model, prompts), []
+
+    def hook(_, args, kwargs):
+        rows, columns = kwargs["input_ids"].shape
+        tried.append(rows)
+        # In the midst of a generation, so that what was drawn has to be drawn again.
+        if rows > 3 and columns == 1 and tried.count(rows) > 3:
+            raise torch.OutOfMemoryError
+
+    handle = model.module.register_forward_pre_hook(hook, with_kwargs=True)
+    assert samples(model, prompts) == expected
+    handle.remove()
+    assert tried[0] > 3
+    assert min(tried) <= 3
+    assert not any(m._forward_hooks for m in model.module.modules())
+
+
+def test_a_row_that_memory_does_not_hold_is_an_error(model):
+    assert model.pads
+    before = {name: p.clone() for name, p in model.module.named_parameters()}
+
+    def hook(*_):
+        raise torch.OutOfMemoryError
+
+    handle = model.module.register_forward_pre_hook(hook)
+    with pytest.raises(torch.OutOfMemoryError):
+        samples(model, mixed(model))
+    handle.remove()
+    assert all(torch.equal(before[n], p) for n, p in model.module.named_parameters())
+
+
+def test_a_tie_falls_alike_beside_rows_with_another_k(model):
+    """All logits are equal: every order is an accident of topk."""
+    nn.init.zeros_(model.module.transformer.ln_f.weight)
+    nn.init.zeros_(model.module.transformer.ln_f.bias)
+    prompts = [Prompt((i + 1,), Generate("", 3, top_k=k, seed=i)) for i, k in enumerate((1, 5, 50))]
+    assert samples(model, prompts) == [samples(model, [p])[0] for p in prompts]
+
+
+def test_the_edit_of_a_patch_holds_for_all_its_prompts(model):
+    @contextmanager
+    def patch(module):
+        weight = module.lm_head.weight
+        with torch.no_grad():
+            weight.neg_()
+            yield
+            weight.neg_()
+
+    edit = Edit(patch=patch)
+    prompts = [Prompt(model.tokens.encode(t).ids, Generate("", 5), edit) for t in TEXTS]
+    assert samples(model, prompts) == [alone(model, p) for p in prompts]

@@ -1,0 +1,887 @@
+import copy
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from support.builders import recording
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from edit_harness import (
+    Choose,
+    Distribution,
+    Divergence,
+    Drift,
+    Generate,
+    NextToken,
+    PluginError,
+    Request,
+    Scores,
+)
+from edit_harness.edits import Dense, Edit, LowRank
+from edit_harness.model.hooks import Places
+from edit_harness.model.model import Model
+from edit_harness.model.reuse import start_of_edit
+from edit_harness.model.tokens import TooLongError
+from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
+
+FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt"]
+PADDED = ["gpt2", "gemma", "phi", "gptj", "llama", "bloom", "gemma2", "gpt_neo", "qwen2_moe"]
+
+PROMPTS = [
+    "Ada lives in",
+    "The mother tongue of Danielle is English. The mother tongue of Bob is",
+    "Bob",
+    "Where is the Eiffel Tower? It is in the city of",
+]
+CANDIDATES = ("Paris", "Oslo, the capital", "Zürich")
+QUERIES = [
+    *(Choose(prompt, CANDIDATES) for prompt in PROMPTS),
+    Choose("Ann is", ("English",)),
+    *(Drift(prompt) for prompt in PROMPTS[:3]),
+    NextToken("Ann plays the"),
+]
+
+
+def edit_of(model, seed=0, *, layer=1, rank=1, dense=False, bias=True, size=0.3):
+    """A change of one projection, and of its bias if it has one."""
+    noise = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return size * torch.randn(shape, generator=noise)
+
+    projection = model.architecture.projection(layer)
+    inputs, outputs = projection.matrix.shape
+    if dense:
+        weights = projection.dense(draw(inputs, outputs))
+    else:
+        weights = projection.low_rank(draw(inputs, rank), draw(rank, outputs))
+    if bias and projection.module.bias is not None:
+        weights[f"{projection.name}.bias"] = Dense(draw(outputs))
+    return Edit(weights)
+
+
+def numbers(answer):
+    """All that an answer says, as one array."""
+    if isinstance(answer, Scores):
+        return np.array([p for part in answer.logprobs for p in part])
+    if isinstance(answer, Divergence):
+        return np.array([answer.forward, answer.reverse])
+    return np.array([*answer.logprobs, answer.log_partition])
+
+
+def assert_same(first, second, atol=1e-4):
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_allclose(numbers(a), numbers(b), rtol=0, atol=atol)
+        if isinstance(a, Scores):
+            assert a.tokens == b.tokens
+
+
+def distance(first, second):
+    """The largest difference of any number in two lists of answers."""
+    return max(abs(numbers(a) - numbers(b)).max() for a, b in zip(first, second, strict=True))
+
+
+def written(model, edit):
+    """A second model with the edit added to its weights, with nothing of the harness's."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, delta in edit.weights.items():
+            tensor = delta.left @ delta.right if isinstance(delta, LowRank) else delta.tensor
+            other.module.get_parameter(name).add_(tensor)
+    return other
+
+
+def naive(model, edit, query):
+    """The answer from unpadded rows of one, whole log-softmaxes and edited weights."""
+
+    def table(module, ids):
+        logits = module(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double()
+        return logits, logits.log_softmax(-1)
+
+    tokenizer = model.tokens.tokenizer
+    edited = written(model, edit).module
+    prompt = tokenizer(edit.prefix + query.prompt).input_ids
+    if isinstance(query, Choose):
+        tokens, logprobs, argmax = [], [], []
+        for candidate in query.candidates:
+            whole = tokenizer(f"{edit.prefix}{query.prompt} {candidate}").input_ids
+            assert whole[: len(prompt)] == prompt
+            logits, log = table(edited, whole)
+            at = range(len(prompt), len(whole))
+            tokens.append(tuple(whole[i] for i in at))
+            logprobs.append(tuple(float(log[i - 1, whole[i]]) for i in at))
+            argmax.append(tuple(int(logits[i - 1].argmax()) for i in at))
+        return Scores(tuple(tokens), tuple(logprobs), tuple(argmax))
+    logits, q = (t[-1] for t in table(edited, prompt))
+    if isinstance(query, NextToken):
+        return Distribution(q.numpy(), float(logits.exp().sum().log()))
+    p = table(model.module, tokenizer(query.prompt).input_ids)[1][-1]
+    forward = math.fsum((p.exp() * (p - q)).tolist())
+    reverse = math.fsum((q.exp() * (q - p)).tolist())
+    return Divergence(forward, reverse, len(p))
+
+
+def bits(model):
+    return {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
+
+
+@contextmanager
+def untouched(model):
+    """Check that weights, hooks and modes are what they were."""
+    before = bits(model)
+    yield
+    after = model.module.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.module.modules())
+    assert not any(p.requires_grad for p in model.module.parameters())
+    assert not model.module.training
+
+
+# Against a naive oracle.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_answers_are_those_of_one_row_at_a_time(family, padding):
+    model = tiny_model(family, padding=padding)
+    edits = [Edit(), edit_of(model), edit_of(model, 1, dense=True), Edit(prefix="Ann is French. ")]
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    answers = model.answer(questions)
+    expected = [naive(model, edit, query) for edit, query in questions]
+    assert_same(answers, expected, 2e-5)
+    for answer, oracle in zip(answers, expected, strict=True):
+        if isinstance(answer, Scores):
+            assert answer.argmax == oracle.argmax
+
+
+def test_the_drift_of_no_edit_is_zero_and_of_an_edit_is_not(model):
+    none, some = model.answer([(Edit(), Drift("Ada")), (edit_of(model), Drift("Ada"))])
+    assert (none.forward, none.reverse) == (0, 0)
+    assert some.forward > 1e-3
+    assert some.reverse != some.forward
+    assert some.vocabulary == len(model.tokens.tokenizer)
+
+
+def test_a_small_drift_is_not_lost_to_rounding():
+    model = tiny_model(dtype=torch.float64)
+    edit = edit_of(model, size=2e-4)
+    (answer,) = model.answer([(edit, Drift("Ada lives in"))])
+    oracle = naive(model, edit, Drift("Ada lives in"))
+    assert 0 < oracle.forward < 1e-8
+    assert answer.forward == pytest.approx(oracle.forward, rel=0.05)
+
+
+def test_log_partition_gives_the_logits_back(model):
+    (answer,) = model.answer([(Edit(), NextToken("Ada lives in"))])
+    ids = torch.tensor([model.tokens.encode("Ada lives in").ids])
+    logits = model.module(input_ids=ids).logits[0, -1].numpy()
+    np.testing.assert_allclose(answer.logprobs + answer.log_partition, logits, atol=1e-5)
+
+
+# Hooks against written weights.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dense", [False, True])
+def test_hooks_do_what_written_weights_do(family, dense):
+    options = {"mlp_bias": True} if family == "llama" else {}
+    model = tiny_model(family, **options)
+    edit = edit_of(model, dense=dense) + edit_of(model, 1, layer=0, rank=3)
+    assert model.carries(edit)
+    by_hooks = model.answer([(edit, query) for query in QUERIES if not isinstance(query, Drift)])
+    with model.applied(edit):
+        plain = [(edit.without_weights(), q) for q in QUERIES if not isinstance(q, Drift)]
+        by_weights = model.answer(plain)
+    assert_same(by_hooks, by_weights, 1e-5)
+    assert distance(by_hooks, model.answer(plain)) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        ("qwen2", "model.layers.0.self_attn.q_proj"),
+        ("gpt2", "transformer.h.1.attn.c_attn"),
+        ("opt", "model.decoder.layers.0.fc1"),
+        ("llama", "lm_head"),
+        ("gptj", "lm_head"),
+    ],
+)
+def test_any_linear_map_can_be_edited_by_hooks(family, name):
+    model = tiny_model(family)
+    noise = torch.Generator().manual_seed(0)
+    module = model.module.get_submodule(name)
+    weights = {
+        f"{name}.{n}": Dense(0.2 * torch.randn(p.shape, generator=noise))
+        for n, p in module.named_parameters()
+    }
+    edits = [Edit(), Edit(weights), edit_of(model)]
+    assert all(map(model.carries, edits))
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    answers = model.answer(questions)
+    assert_same(answers, [naive(model, edit, query) for edit, query in questions], 2e-5)
+    assert distance(answers[0::3], answers[1::3]) > 0.1
+
+
+def linear_twin(model):
+    """The same model with `torch.nn.Linear` in the place of every Conv1D."""
+    module = copy.deepcopy(model.module)
+    for name, child in list(module.named_modules()):
+        if isinstance(child, Conv1D):
+            linear = nn.Linear(*child.weight.shape)
+            linear.weight, linear.bias = nn.Parameter(child.weight.T.clone()), child.bias
+            parent, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(parent), attribute, linear)
+    return Model(module, model.tokens.tokenizer)
+
+
+def test_both_orientations_take_the_same_edit(model):
+    twin = linear_twin(model)
+    assert not model.architecture.projection(1).out_in
+    assert twin.architecture.projection(1).out_in
+    for dense in (False, True):
+        first, second = edit_of(model, dense=dense), edit_of(twin, dense=dense)
+        answers = model.answer([(first, query) for query in QUERIES])
+        assert_same(answers, twin.answer([(second, query) for query in QUERIES]), 1e-5)
+        with model.applied(first), twin.applied(second):
+            logits = [m.module(input_ids=torch.tensor([[1, 2, 3]])).logits for m in (model, twin)]
+        torch.testing.assert_close(*logits, rtol=0, atol=1e-5)
+
+
+# Batches.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_many_edits_and_of_none_do_not_disturb_each_other(family):
+    model = tiny_model(family)
+    edits = [Edit(), *(edit_of(model, seed, layer=seed % 2, dense=seed == 2) for seed in range(4))]
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    together = model.answer(questions)
+    alone = [model.answer([question])[0] for question in questions]
+    assert_same(together, alone, 2e-5)
+    # Every edit does something, and something of its own.
+    first = [numbers(answer) for answer in together[: len(edits)]]
+    pairs = [(a, b) for i, a in enumerate(first) for b in first[:i]]
+    assert min(abs(a - b).max() for a, b in pairs) > 0.05
+
+
+@pytest.mark.parametrize("family", PADDED)
+def test_neither_batch_nor_padding_moves_a_score(family):
+    reference = tiny_model(family)
+    edit = Edit() if family == "qwen2_moe" else edit_of(reference)
+    questions = [(e, query) for query in QUERIES for e in (Edit(), edit)]
+    expected = [reference.answer([question])[0] for question in questions]
+    for padding in ("right", "left"):
+        for rows in (1, 5, 16):
+            model = tiny_model(family, padding=padding, batch_rows=rows)
+            assert_same(model.answer(questions), expected, 1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 2e-2), (torch.bfloat16, 1e-1)])
+@pytest.mark.parametrize("family", ["gpt2", "gemma", "phi"])
+def test_in_half_precision_padding_costs_no_more_than_rounding(family, dtype, atol):
+    exact = tiny_model(family)
+    edit = edit_of(exact)
+    questions = [(edit, query) for query in QUERIES if isinstance(query, Choose)]
+    expected = exact.answer(questions)
+    for padding in ("right", "left"):
+        for rows in (1, 16):
+            model = tiny_model(family, dtype, padding=padding, batch_rows=rows)
+            answers = model.answer(questions)
+            alone = [tiny_model(family, dtype).answer([question])[0] for question in questions]
+            assert_same(answers, alone, atol)
+            assert distance(answers, expected) < 3 * atol
+
+
+def rows_of_passes(model):
+    """Count the rows and the widths of coming passes, the model's trials apart."""
+    shapes = []
+    assert model.sees(32)
+    assert model.starts_at(1)
+    model.module.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    return shapes
+
+
+def test_queries_that_need_the_same_row_share_it(model):
+    edit = edit_of(model)
+    assert start_of_edit(model, edit)
+    shapes = rows_of_passes(model)
+    one_token = Choose("Ada lives in", ("Paris", "Rome", "Oslo"))
+    queries = [one_token, one_token, Drift("Ada lives in"), NextToken("Ada lives in")]
+    model.answer([(e, query) for query in queries for e in (edit, Edit(), Edit(info={"a": 1}))])
+    assert sum(rows for rows, _ in shapes) == 2
+
+
+def test_batches_keep_to_their_limits():
+    model = tiny_model(batch_rows=3, batch_tokens=40)
+    shapes = rows_of_passes(model)
+    model.packs = False  # one tree would hold all of them
+    model.answer([(Edit(), query) for query in QUERIES])
+    assert len(shapes) > 3
+    assert all(rows <= 3 and (rows * width <= 40 or rows == 1) for rows, width in shapes)
+
+
+def test_only_what_is_read_goes_through_the_head(model):
+    assert model.sees(32)
+    head, shapes = model.architecture.head, []
+    plain = head.forward
+    head.forward = lambda hidden: shapes.append(tuple(hidden.shape)) or plain(hidden)
+    model.answer([(Edit(), NextToken(prompt)) for prompt in PROMPTS])
+    assert shapes == [(1, 4, 32)]
+
+
+def test_the_order_of_the_questions_is_that_of_the_answers(model):
+    questions = [(edit_of(model), Choose(p, ("Paris",))) for p in PROMPTS]
+    forwards, backwards = model.answer(questions), model.answer(questions[::-1])
+    assert_same(forwards, backwards[::-1], 1e-5)
+    assert len({answer.logprobs for answer in forwards}) == len(PROMPTS)
+
+
+def test_no_questions_no_answers(model):
+    assert model.answer([]) == []
+
+
+def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(model):
+    """Rounding may depend on a row's place in its batch; an address must not decide on it."""
+    words = "abcdef"
+    edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
+    assert model.sees(32)
+    assert start_of_edit(model, edits[0])
+    passes = []
+    model.module.register_forward_pre_hook(
+        lambda module, args, kwargs: passes.append(kwargs["input_ids"]), with_kwargs=True
+    )
+    model.answer([(e, NextToken(word)) for e, word in zip(edits, words, strict=True)])
+    (ids,) = passes
+    assert ids.tolist() == [list(model.tokens.encode(word).ids) for word in words]
+
+
+def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
+    model = tiny_model(n_positions=8)
+    shapes = rows_of_passes(model)
+    with pytest.raises(TooLongError):
+        model.answer([(Edit(), Choose("Ada", ("Paris",))), (Edit(), NextToken("Ada " * 9))])
+    assert not shapes
+
+
+# The model stays as it was.
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gemma"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nothing_of_an_edit_stays(family, dtype):
+    model = tiny_model(family, dtype)
+    edit = edit_of(model)
+    queries = [*QUERIES, Generate("Ada", max_new_tokens=3)]
+    with untouched(model):
+        model.answer([(edit, query) for query in queries])
+        with model.applied(edit):
+            changed = bits(model)
+    assert any(not torch.equal(changed[n], t) for n, t in model.module.state_dict().items())
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
+def test_nothing_stays_after_an_error_inside_applied(model, error):
+    with untouched(model), pytest.raises(error), model.applied(edit_of(model)):
+        raise error("in the middle")
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
+@pytest.mark.parametrize("query", [NextToken("Ada lives"), Generate("Ada lives", 3)])
+def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
+    def fail(inputs, outputs, rows):
+        raise error("in the middle")
+
+    weights = edit_of(model).weights | {"transformer.ln_f.weight": Dense(torch.ones(32))}
+    for some in (edit_of(model).weights, weights):
+        edit = Edit(some, adaptors={"transformer.h.1.mlp": fail})
+        told = PluginError if error is ValueError else error
+        with untouched(model), pytest.raises(told):
+            model.answer([(edit, query)])
+
+
+def test_nothing_stays_if_the_second_of_two_parameters_is_not_there(model):
+    weights = edit_of(model).weights | {"transformer.h.7.mlp.bias": Dense(torch.ones(1))}
+    with untouched(model), pytest.raises(PluginError, match=r"no parameter 'transformer.h.7"):
+        model.answer([(Edit(weights), NextToken("Ada"))])
+
+
+def test_an_adaptor_of_a_module_that_is_not_there(model):
+    edit = Edit(adaptors={"transformer.h.7.mlp": lambda inputs, outputs, rows: outputs})
+    with untouched(model), pytest.raises(PluginError, match=r"no module 'transformer.h.7.mlp'"):
+        model.answer([(edit, NextToken("Ada"))])
+
+
+@pytest.mark.parametrize("name", ["transformer.h.1.mlp.c_proj.weight", "transformer.ln_f.weight"])
+def test_a_change_of_the_wrong_shape_is_refused(model, name):
+    edit = Edit({name: Dense(torch.ones(1))})
+    with untouched(model), pytest.raises(PluginError, match="shape"):
+        model.answer([(edit, NextToken("Ada"))])
+
+
+def test_adaptors_hold_in_answers_and_not_where_an_edit_is_applied(model):
+    name = model.architecture.projection(0).name
+    edit = Edit(adaptors={name: lambda inputs, outputs, rows: 5 * outputs})
+    request = Request("{} lives in", "Ada", "Rome")
+    question = Choose(request.text, (request.target_new,))
+    before, after = model.answer([(Edit(), question), (edit, question)])
+    assert before.nll(0) != pytest.approx(after.nll(0), abs=1e-6)
+    with model.applied(edit):
+        assert model.nll([request]).item() == pytest.approx(before.nll(0), abs=1e-5)
+
+
+def test_applied_edits_nest(model):
+    first, second = edit_of(model), edit_of(model, 1)
+    query = Choose("Ada lives in", CANDIDATES)
+    with untouched(model):
+        with model.applied(first), model.applied(second):
+            nested = model.answer([(Edit(), query)])
+        assert_same(nested, model.answer([(first + second, query)]), 1e-5)
+
+
+# What hooks cannot carry.
+
+
+@contextmanager
+def doubled_norm(module):
+    weight = module.transformer.ln_f.weight
+    with torch.no_grad():
+        weight.mul_(2)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            weight.div_(2)
+
+
+@pytest.mark.parametrize("name", ["transformer.wte.weight", "lm_head.weight"])
+def test_a_tied_parameter_is_written_wherever_it_is_used(model, name):
+    assert model.module.lm_head.weight is model.module.transformer.wte.weight
+    noise = torch.Generator().manual_seed(0)
+    tied = Edit({name: Dense(0.2 * torch.randn(model.parameter(name).shape, generator=noise))})
+    assert not model.carries(tied)
+    hooked = edit_of(model)
+    questions = [(edit, query) for query in QUERIES for edit in (Edit(), tied, hooked)]
+    with untouched(model):
+        answers = model.answer(questions)
+    assert_same(answers, [naive(model, edit, query) for edit, query in questions], 2e-5)
+    assert distance(answers[0::3], answers[1::3]) > 0.1
+
+
+def test_a_projection_that_blocks_share_is_written_in_all_of_them():
+    module = tiny_module("llama", vocab_size=len(tiny_tokenizer()))
+    first, second = (layer.mlp.down_proj for layer in module.model.layers)
+    second.weight = first.weight
+    model = Model(module, tiny_tokenizer())
+    edits = [Edit(), edit_of(model, layer=0), edit_of(model, 1, layer=1)]
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    with untouched(model):
+        answers = model.answer(questions)
+    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
+
+
+def test_both_names_of_a_tied_parameter_are_restored(model):
+    delta = Dense(torch.ones(model.module.lm_head.weight.shape))
+    edit = Edit({"transformer.wte.weight": delta, "lm_head.weight": delta})
+    before = model.module.lm_head.weight.clone()
+    with untouched(model), model.applied(edit):
+        torch.testing.assert_close(model.module.lm_head.weight, before + 2)
+
+
+@pytest.mark.parametrize("name", ["transformer.ln_f.weight", "transformer.wpe.weight"])
+def test_parameters_that_are_no_linear_map_are_written(model, name):
+    edit = Edit({name: Dense(torch.ones(model.parameter(name).shape))})
+    assert not model.carries(edit)
+    questions = [(e, query) for query in QUERIES for e in (edit, Edit(), edit_of(model))]
+    with untouched(model):
+        answers = model.answer(questions)
+    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
+
+
+def test_a_patch_is_held_for_its_own_rows_only(model):
+    norm = "transformer.ln_f.weight"
+    same = Edit({norm: Dense(model.parameter(norm).detach().clone())})
+    patched = Edit(patch=doubled_norm)
+    assert not model.carries(patched)
+    questions = [(e, query) for query in QUERIES for e in (Edit(), patched, edit_of(model))]
+    with untouched(model):
+        answers = model.answer(questions)
+    expected = [(same if e is patched else e, query) for e, query in questions]
+    assert_same(answers, [naive(model, e, query) for e, query in expected], 2e-5)
+    with untouched(model):
+        sampling = Generate("Ada", 8, top_k=50)
+        texts = model.answer([(e, sampling) for e in (patched, same, Edit())])
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_prefix_goes_before_every_prompt(model):
+    prefix = "Ann lives in Oslo. "
+    queries = [Choose("Ada lives in", CANDIDATES), NextToken("Ada")]
+    told = model.answer([(Edit(prefix=prefix), query) for query in queries])
+    plain = [Choose(prefix + "Ada lives in", CANDIDATES), NextToken(prefix + "Ada")]
+    assert_same(told, model.answer([(Edit(), query) for query in plain]), 1e-5)
+    both = edit_of(model) + Edit(prefix=prefix)
+    with model.applied(both):
+        expected = model.answer([(Edit(), query) for query in plain])
+    assert_same(model.answer([(both, query) for query in queries]), expected, 1e-5)
+
+
+# Adaptors.
+
+
+@dataclass
+class Lookup:
+    """As in GRACE: from the last prompt token on, values replace outputs near a key."""
+
+    key: torch.Tensor
+    value: torch.Tensor
+    radius: float = 1e-3
+
+    def __call__(self, inputs, outputs, rows):
+        row, last = (rows.offsets == 0).nonzero(as_tuple=True)
+        if len(row):
+            assert row.tolist() == list(range(len(inputs)))
+            near = torch.cdist(inputs[row, last], self.key[None])[:, 0] < self.radius
+            rows.memo["hit"] = near[:, None]
+        replace = rows.memo["hit"] & (rows.offsets >= 0)
+        return torch.where(replace[..., None], self.value, outputs)
+
+
+def lookup(model, prompt, name="transformer.h.1.mlp", seed=0):
+    ids = model.tokens.encode(prompt).ids
+    with recording(model.module.get_submodule(name), 1) as seen:
+        model.logits(model.batch([ids]), Places(torch.tensor([0]), torch.tensor([0])))
+    noise = torch.Generator().manual_seed(seed)
+    value = 3 * torch.randn(seen.outputs.shape[-1], generator=noise)
+    return Edit(adaptors={name: Lookup(seen.inputs[0, -1], value)})
+
+
+def with_value(model, name, value, ids, first):
+    """Log-probabilities where a module's outputs are a value from a column on."""
+
+    def hook(module, args, output):
+        changed = output.clone()
+        changed[:, first:] = value
+        return changed
+
+    handle = model.module.get_submodule(name).register_forward_hook(hook)
+    logits = model.module(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+    handle.remove()
+    return logits.double().log_softmax(-1)
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(padding):
+    model = tiny_model(padding=padding)
+    name = "transformer.h.1.mlp"
+    edits = [lookup(model, prompt, seed=i) for i, prompt in enumerate(PROMPTS[:2])]
+    edits += [Edit(), edit_of(model), edits[0] + edit_of(model, layer=0)]
+    queries = [Choose(prompt, CANDIDATES) for prompt in PROMPTS]
+    questions = [(edit, query) for query in queries for edit in edits]
+    with untouched(model):
+        answers = model.answer(questions)
+        alone = [model.answer([question])[0] for question in questions]
+    assert_same(answers, alone, 2e-5)
+    by = {(id(e), q.prompt): a for (e, q), a in zip(questions, answers, strict=True)}
+    for i, edit in enumerate(edits[:2]):
+        for prompt in PROMPTS:
+            answer = by[id(edit), prompt]
+            if prompt != PROMPTS[i]:
+                assert_same([answer], [by[id(edits[2]), prompt]], 2e-5)
+                continue
+            for candidate, logprobs in zip(CANDIDATES, answer.logprobs, strict=True):
+                parts = model.tokens.split(prompt, candidate)
+                value = edit.adaptors[name].value
+                log = with_value(model, name, value, parts.inputs, len(parts.prompt) - 1)
+                expected = [
+                    float(log[p, t]) for p, t in zip(parts.places, parts.target, strict=True)
+                ]
+                np.testing.assert_allclose(logprobs, expected, atol=2e-5)
+
+
+def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model):
+    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
+    edit = Edit(adaptors={"transformer.h.0.mlp": Lookup(torch.zeros(32), value, math.inf)})
+    queries = [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
+    together = model.answer([(edit, query) for query in queries])
+    assert_same(together, [model.answer([(edit, query)])[0] for query in queries], 1e-5)
+    assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
+
+
+def test_an_adaptor_with_a_length_of_nothing_is_asked_all_the_same(model):
+    class Counted(Lookup):
+        def __len__(self) -> int:
+            return 0
+
+    name = "transformer.h.0.mlp"
+    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
+    queries = [Choose(PROMPTS[0], CANDIDATES)] * 2
+    plain, counted = (
+        Edit(adaptors={name: kind(torch.zeros(32), value, math.inf)}) for kind in (Lookup, Counted)
+    )
+    first, second = model.answer(list(zip((plain, counted), queries, strict=True)))
+    assert_same([second], [first], 1e-6)
+    (unedited,) = model.answer([(Edit(), queries[0])])
+    assert second.logprobs[0][0] != pytest.approx(unedited.logprobs[0][0], abs=1e-3)
+
+
+def test_an_adaptor_stays_with_weights_that_must_be_written(model):
+    """The weights are held by the model, the adaptor by a hook, at the same time."""
+    written_edit = Edit({"transformer.wpe.weight": Dense(torch.ones(512, 32))})
+    adapted = lookup(model, PROMPTS[0], name="transformer.h.0.mlp")
+    value = next(iter(adapted.adaptors.values())).value
+    always = Lookup(torch.zeros(32), value, radius=math.inf)
+    edit = written_edit + Edit(adaptors={"transformer.h.0.mlp": always})
+    (answer,) = model.answer([(edit, NextToken(PROMPTS[0]))])
+    ids = model.tokens.encode(PROMPTS[0]).ids
+    other = written(model, written_edit)
+    log = with_value(other, "transformer.h.0.mlp", value, ids, len(ids) - 1)
+    np.testing.assert_allclose(answer.logprobs, log[-1], atol=2e-5)
+
+
+def test_adaptors_of_the_head_see_rows_by_positions(model):
+    """Elsewhere the head sees only what is read; an adaptor must find its own rows."""
+
+    class Shift:
+        def __call__(self, inputs, outputs, rows):
+            assert inputs.shape[:2] == outputs.shape[:2] == rows.offsets.shape
+            return outputs + torch.arange(outputs.shape[-1])
+
+    edit = Edit(adaptors={"lm_head": Shift()})
+    questions = [(e, NextToken(prompt)) for prompt in PROMPTS for e in (Edit(), edit)]
+    answers = model.answer(questions)
+    for plain, shifted in zip(answers[0::2], answers[1::2], strict=True):
+        logits = plain.logprobs + np.arange(len(plain.logprobs))
+        expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+        np.testing.assert_allclose(shifted.logprobs, expected, rtol=1e-4, atol=1e-4)
+
+
+class Pooling:
+    """Adds a vector, longer the larger the mean of what goes in at the tokens of the prompt."""
+
+    def __init__(self, width, padded=False):
+        self.value = torch.randn(width, generator=torch.Generator().manual_seed(4))
+        self.padded = padded
+
+    def __call__(self, inputs, outputs, rows):
+        if (rows.offsets == 0).any():
+            counted = torch.ones_like(rows.mask) if self.padded else rows.mask
+            prompt = (counted & (rows.offsets <= 0))[..., None]
+            rows.memo["mean"] = (inputs.abs() * prompt).sum(1, keepdim=True) / prompt.sum(
+                1, keepdim=True
+            )
+        length = rows.memo["mean"].mean(-1, keepdim=True)
+        return torch.where((rows.offsets >= 0)[..., None], outputs + length * self.value, outputs)
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_an_adaptor_can_tell_padding_from_tokens(padding):
+    """Item 4 of issue I: pooled over tokens, an answer does not depend on the texts beside it."""
+    model = tiny_model(padding=padding)
+    model.batch_tokens = 10**6
+    name = "transformer.h.1.mlp"
+    long = "Ada Lovelace, who lives in the city of Oslo with Bob and Ann and Eve, works at"
+    texts = [long, long.removesuffix(" works at")]
+    queries = [q for text in texts for q in (NextToken(text), Choose(text, ("Rome by night",)))]
+    queries += [Generate(texts[0], 3)]
+
+    def moved(padded):
+        edit = Edit(adaptors={name: Pooling(32, padded)})
+        together = model.answer([(edit, query) for query in queries])
+        alone = [model.answer([(edit, query)])[0] for query in queries]
+        assert together[-1] == alone[-1]
+        return distance(together[:-1], alone[:-1])
+
+    assert moved(padded=False) < 1e-5
+    if padding == "left":  # on the right there is no padding before the prompt's end
+        assert moved(padded=True) > 1e-3
+
+
+def test_an_adaptor_is_told_the_tokens_and_shares_with_those_of_other_modules(model):
+    """Item 4 of issue I: `Rows.ids`, `Rows.mask` and `Rows.shared`, in each pass of a generation."""
+    passes = []
+
+    class First:
+        def __call__(self, inputs, outputs, rows):
+            assert rows.ids.shape == rows.mask.shape == rows.offsets.shape == inputs.shape[:2]
+            assert rows.mask.dtype == torch.bool
+            rows.shared.setdefault("ids", []).append(rows.ids)
+            rows.memo["own"] = 1
+            return outputs
+
+    class Second:
+        def __call__(self, inputs, outputs, rows):
+            assert not rows.memo
+            passes.append(rows.shared["ids"])
+            return outputs
+
+    edit = Edit(adaptors={"transformer.h.0.mlp": First(), "transformer.h.1.mlp": Second()})
+    prompt = model.tokens.encode("Ada lives in").ids
+    (text,) = model.answer([(edit, Generate("Ada lives in", 3))])
+    read = [each.tolist() for each in passes[-1]]
+    assert read[0] == [list(prompt)]
+    assert [len(ids[0]) for ids in read[1:]] == [1, 1]
+    assert model.tokens.decode([ids[0][0] for ids in read[1:]]) in text.text
+    passes.clear()
+    model.answer([(edit, NextToken(text)) for text in ("Ada", "Bob lives in")])
+    assert all(len(ids) == 1 for ids in passes)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_adaptor_sits_at_attention_and_at_an_embedding(family):
+    """Item 19 of issue I: arguments by keyword, and tokens, which have no width."""
+    model = tiny_model(family)
+    block = model.architecture.blocks[1]
+    inside = next(n for n, _ in model.architecture.block(1).named_children() if "att" in n.lower())
+    embedding = next(
+        n for n, m in model.module.named_modules() if m is model.module.get_input_embeddings()
+    )
+
+    class Shift:
+        def __call__(self, inputs, outputs, rows):
+            assert inputs.shape[:2] == outputs.shape[:2] == rows.ids.shape
+            if not inputs.is_floating_point():
+                assert torch.equal(inputs[..., 0], rows.ids)
+            return torch.where((rows.offsets >= 0)[..., None], 2 * outputs + 1, outputs)
+
+    for name in (f"{block}.{inside}", embedding):
+        edit = Edit(adaptors={name: Shift()})
+        for query in (NextToken("Ada lives in"), Choose("Bob", ("Rome", "Rome by night"))):
+            plain, shifted = model.answer([(Edit(), query), (edit, query)])
+            assert distance([plain], [shifted]) > 1e-6
+        model.answer([(edit, Generate("Ada lives in", 3))])
+
+
+def test_what_an_adaptor_raises_is_its_own(model):
+    """Item 19 of issue I: it is named, with the module and the line."""
+
+    class Broken:
+        def __call__(self, inputs, outputs, rows):
+            return outputs + self.nothing
+
+    edit = Edit(adaptors={"transformer.h.1.mlp": Broken()})
+    with pytest.raises(PluginError, match=r"adaptor .*Broken failed at .*h.1.mlp: .*test_model.py"):
+        model.answer([(edit, NextToken("Ada"))])
+
+
+def test_an_adaptor_gets_ready_for_each_model_once(model):
+    """Item 19 of issue I: what its fields do not hold it finds in the model, also after loading."""
+
+    class Needy:
+        prepared = ()
+
+        def prepare(self, model):
+            self.prepared = (*self.prepared, model)
+            self.added = model.parameter("transformer.wte.weight").mean(0)
+
+        def __call__(self, inputs, outputs, rows):
+            return outputs + 9 * self.added
+
+    needy, other = Needy(), tiny_model(seed=1)
+    edit = Edit(adaptors={"transformer.h.1.mlp": needy})
+    for each in (model, model, other):
+        plain, moved = each.answer([(e, NextToken("Ada lives in")) for e in (Edit(), edit)])
+        assert distance([plain], [moved]) > 1e-3
+        each.answer([(edit, Generate("Ada lives in", 2))])
+    assert needy.prepared == (model, other)
+    needy = Needy()
+    needy.prepare = None
+    with pytest.raises(PluginError, match=r"adaptor .*Needy failed to prepare for the model"):
+        model.check(Edit(adaptors={"transformer.h.1.mlp": needy}))
+
+
+def test_adaptors_hold_while_generating(model):
+    prompt = "Ada lives in"
+    edit = lookup(model, prompt, name="transformer.h.1.mlp", seed=3)
+    value = edit.adaptors["transformer.h.1.mlp"].value
+    with untouched(model):
+        before, after = model.answer([(e, Generate(prompt, 6)) for e in (Edit(), edit)])
+    ids = list(model.tokens.encode(prompt).ids)
+    length = len(ids)
+    for _ in range(6):
+        log = with_value(model, "transformer.h.1.mlp", value, ids, length - 1)
+        ids.append(int(log[-1].argmax()))
+    assert after.text == model.tokens.decode(ids[length:])
+    assert after != before
+
+
+# For editors.
+
+
+def test_logits_take_parameters_with_gradients(model):
+    batch = model.batch([model.tokens.encode(prompt).ids for prompt in PROMPTS])
+    places = batch.places([0, 1, 3], [1, 2, 0])
+    edit = edit_of(model, dense=True)
+    given = {
+        name: (model.parameter(name) + delta.dense()).requires_grad_()
+        for name, delta in edit.weights.items()
+    }
+    logits = model.logits(batch, places, given)
+    with model.applied(edit):
+        torch.testing.assert_close(logits, model.logits(batch, places))
+    logits.sum().backward()
+    assert all(tensor.grad.abs().sum() > 0 for tensor in given.values())
+    with untouched(model):
+        pass
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_places_count_from_the_first_token(padding):
+    model = tiny_model(padding=padding)
+    rows = [[5, 6, 7], [8]]
+    batch = model.batch(rows)
+    places = batch.places([0, 0, 1], [0, 2, 0])
+    assert batch.ids[places.rows, places.columns].tolist() == [5, 7, 8]
+    assert batch.mask.sum(1).tolist() == [3, 1]
+
+
+# The digest.
+
+
+def test_the_digest_tells_weights_and_configurations_apart():
+    digest = tiny_model().digest
+    assert digest == tiny_model().digest
+    assert digest != tiny_model(dtype=torch.bfloat16).digest
+    assert digest != tiny_model(activation_function="relu").digest
+    other = tiny_model()
+    with torch.no_grad():
+        other.parameter("transformer.h.1.mlp.c_proj.weight")[3, 4] += 1e-6
+    assert digest != other.digest
+
+
+def test_a_bare_module_is_put_into_evaluation_mode():
+    module = tiny_module("gpt2", vocab_size=len(tiny_tokenizer())).train()
+    model = Model(module, tiny_tokenizer())
+    with untouched(model):
+        first, second = (model.answer([(Edit(), q) for q in QUERIES]) for _ in range(2))
+    assert_same(first, second, 0)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_loss_of_requests_is_the_mean_over_their_targets_tokens(family):
+    """Against the scored answers (another route; fp32 rounding of sums over the vocabulary)."""
+    model = tiny_model(family)
+    requests = [
+        Request("{} lives in", "Ada", "Paris"),
+        Request("The firm of {} is", "Bob", "Rome unheard of"),
+    ]
+    scored = model.answer([(Edit(), Choose(r.text, (r.target_new,))) for r in requests])
+    assert model.nll(requests).tolist() == pytest.approx([s.nll(0) for s in scored], abs=1e-4)
+
+
+def test_the_loss_of_requests_has_a_gradient():
+    model = tiny_model()
+    name = next(iter(model.architecture.projection(0).parameters))
+    weight = model.parameter(name).detach().clone().requires_grad_()
+    request = Request("{} lives in", "Ada", "Paris")
+    model.nll([request], {name: weight}).sum().backward()
+    lower = {name: weight.detach() - 1e-3 * weight.grad}
+    assert model.nll([request], lower) < model.nll([request])

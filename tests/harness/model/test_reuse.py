@@ -1,0 +1,187 @@
+"""Edited passes that begin with the clean ones' hidden states, against passes from the start."""
+
+import pytest
+import torch
+from support.oracles import logprobs
+from support.queries import PROMPTS, QUERIES, Shift, edits_of, low_rank
+
+from edit_harness import Choose, Generate, NextToken
+from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.model import reuse
+from edit_harness.model.reuse import CleanTexts, Start, start_at_projection, start_of_edit
+from edit_harness.testing import tiny_model
+
+FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+            "phi", "opt", "olmo2", "falcon", "bloom"]  # fmt: skip
+
+
+def whole(model, questions, monkeypatch):
+    """The answers from passes that begin at the start."""
+    with monkeypatch.context() as patch:
+        patch.setattr(reuse, "start_of_edit", lambda model, edit: None)
+        return model.answer(questions)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_begun_passes_answer_as_whole_ones(family, side, monkeypatch):
+    """Mixed edits in one call; fp32 sums in another order, hence 1e-4 nats."""
+    model = tiny_model(family, padding=side)
+    edits = edits_of(model)
+    questions = [(edit, query) for query in QUERIES for edit in (UNEDITED, *edits.values())]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    answers = logprobs(model.answer(questions))
+    torch.testing.assert_close(answers, expected, rtol=0, atol=1e-4)
+    assert expected.std() > 0.1
+    assert start_of_edit(model, edits["one projection"]) or "post_norm" in model.architecture.flags
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float64, 1e-9), (torch.bfloat16, 0.2), (torch.float16, 0.03)]
+)
+def test_other_precisions(dtype, atol, monkeypatch):
+    """Half precision rounds hidden states, 8 or 11 bits of them."""
+    model = tiny_model("gpt2", dtype)
+    edits = edits_of(model)
+    questions = [(e, q) for q in QUERIES if isinstance(q, Choose) for e in edits.values()]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    base = CleanTexts(model)
+    model.answer([(UNEDITED, query) for query in QUERIES], base)
+    answers = logprobs(model.answer(questions, base))
+    torch.testing.assert_close(answers, expected, rtol=0, atol=atol)
+
+
+def counted(model, *edits):
+    """Count the positions of coming passes by block, the trials for some edits apart."""
+    assert model.packs
+    assert model.sees(32)
+    for edit in edits:
+        assert start_of_edit(model, edit)
+    positions = [0] * model.architecture.layers
+    for layer in range(model.architecture.layers):
+
+        def hook(module, args, output, layer=layer):
+            positions[layer] += args[0].shape[:2].numel()
+
+        model.architecture.block(layer).register_forward_hook(hook)
+    return positions
+
+
+def test_a_later_editor_runs_only_what_it_changes():
+    model = tiny_model(num_hidden_layers=4)
+    base, queries = CleanTexts(model), [q for q in QUERIES if isinstance(q, Choose)]
+    one, other, deep = low_rank(model, 1), low_rank(model, 1, seed=3), low_rank(model, 2)
+    positions = counted(model, one, deep)
+    model.answer([(edit, query) for edit in (UNEDITED, one) for query in queries], base)
+    tree = positions[0]
+    assert positions == [tree, tree, 2 * tree, 2 * tree]
+    positions[:] = [0] * 4
+    model.answer([(other, query) for query in queries], base)
+    assert positions == [0, 0, tree, tree]
+    positions[:] = [0] * 4
+    answers = model.answer([(deep, query) for query in queries], base)
+    # Blocks 0 to 2 run once more without the edit: nobody had asked for what goes into block 3.
+    assert positions == [tree, tree, tree, tree]
+    expected = [model.answer([(deep, query)])[0] for query in queries]
+    torch.testing.assert_close(logprobs(answers), logprobs(expected), rtol=0, atol=1e-4)
+
+
+def test_the_unedited_model_is_not_asked_twice(model):
+    base, positions = CleanTexts(model), counted(model)
+    first = model.answer([(UNEDITED, query) for query in QUERIES], base)
+    positions[:] = [0, 0]
+    again = model.answer([(edit, q) for q in QUERIES for edit in (UNEDITED, Edit())], base)
+    assert positions == [0, 0]
+    assert again[::2] == again[1::2] == first
+
+
+def test_what_was_not_asked_before_is_asked(model):
+    base, prompt = CleanTexts(model), PROMPTS[0]
+    model.answer([(UNEDITED, Choose(prompt, ("Paris",)))], base)
+    later = [(UNEDITED, Choose(prompt, ("Oslo", "Paris"))), (UNEDITED, NextToken(prompt))]
+    torch.testing.assert_close(
+        logprobs(model.answer(later, base)), logprobs(model.answer(later)), rtol=0, atol=1e-5
+    )
+
+
+def test_texts_that_the_clean_pass_has_not_run_are_run_whole(model):
+    base, edit = CleanTexts(model), low_rank(model, 0)
+    model.answer([(UNEDITED, Choose("Bob lives in", ("Paris",)))], base)
+    positions = counted(model, edit)
+    questions = [(edit, Choose("Ann was born in", ("Oslo",)))]
+    answers = model.answer(questions, base)
+    assert positions[0] == positions[1] > 0
+    assert answers == model.answer(questions)
+
+
+def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
+    model = tiny_model("mistral", sliding_window=16)
+    questions = [(e, q) for q in QUERIES for e in (UNEDITED, low_rank(model, 0))]
+    expected = logprobs(whole(model, questions, monkeypatch))
+    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
+
+
+def test_where_edits_start(model):
+    edits = edits_of(model)
+    down = model.architecture.projection(0).name
+    starts = {name: start_of_edit(model, edit) for name, edit in edits.items()}
+    assert starts["one projection"] == starts["dense"] == Start(1, down)
+    assert starts["several layers"] == Start(1, down)
+    assert starts["the last block's"] == starts["inside a block"] == starts["adaptor"] == Start(1)
+    assert starts["prefix"] is starts["nothing"] is None
+    assert (
+        start_of_edit(model, Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])}))
+        is None
+    )
+    assert start_of_edit(model, Edit(adaptors={"lm_head": Shift()})) is None
+
+
+def test_edits_of_a_model_without_a_projection_start_at_their_block():
+    model = tiny_model("mixtral")
+    adaptor = Edit(adaptors={f"{model.architecture.blocks[1]}.self_attn.o_proj": Shift()})
+    assert start_of_edit(model, adaptor) == Start(1)
+    questions = [(edit, query) for query in QUERIES for edit in (UNEDITED, adaptor)]
+    expected = [model.answer([question])[0] for question in questions]
+    torch.testing.assert_close(
+        logprobs(model.answer(questions)), logprobs(expected), rtol=0, atol=1e-4
+    )
+
+
+def test_a_norm_behind_the_projection_is_run_again():
+    assert start_at_projection(tiny_model("gemma2", num_hidden_layers=3), 1) == Start(1)
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):
+    questions = [(low_rank(model, 0, seed), query) for seed in range(6) for query in QUERIES]
+    expected = logprobs(model.answer(questions))
+    plain, budget, sizes = model.logits, model.batch_tokens, []
+
+    def small(batch, *args, **kwargs):
+        sizes.append(len(batch.ids))
+        if len(batch.ids) > 2:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    monkeypatch.setattr(model, "logits", small)
+    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
+    assert max(sizes) > 2
+    assert model.batch_tokens < budget
+    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.answer(questions)
+
+
+def test_a_single_text_that_memory_does_not_hold_is_an_error(model, monkeypatch):
+    def none(*args, **kwargs):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model, "logits", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        model.answer([(UNEDITED, QUERIES[0])])
+
+
+def test_texts_are_generated_beside_scores(model):
+    edit, query = low_rank(model, 0), Generate("Bob lives in", 4)
+    base = CleanTexts(model)
+    alone = model.answer([(edit, query)])
+    assert model.answer([(UNEDITED, QUERIES[0]), (edit, query)], base)[1:] == alone

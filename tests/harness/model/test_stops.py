@@ -1,0 +1,146 @@
+"""Texts that end at a stop, against the same texts generated without it and cut."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.generation import FAMILIES, PROMPT, TEXTS, edit_of, passes, switched, tied
+
+from edit_harness import Generate
+from edit_harness.edits import UNEDITED, Edit
+from edit_harness.model.generate import Prompt, samples, stop_at, stopped
+from edit_harness.model.tokens import Tokens
+from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
+
+
+def cut(text, stop):
+    return text[: stop_at(text, stop)]
+
+
+SOME = st.text("ab \n\t", max_size=12)
+
+
+@given(SOME, st.text("ab \n", min_size=1, max_size=3))
+@example("\n A = x\nB", "\n")
+@example(" \n ", "\n")
+@example("\n\n\n", "\n\n")
+@example("abc", "c")
+def test_the_cut(text, stop):
+    """The naive version: walk on from the first character that is no white space."""
+    starts = [i for i in range(len(text)) if text[:i].strip() or not text[i].isspace()]
+    ends = [i for i in starts if text[i : i + len(stop)] == stop]
+    assert cut(text, stop) == (text[: ends[0]] if ends else text)
+
+
+def test_the_example_of_the_interface():
+    assert cut("\n A = x\nand more", "\n") == "\n A = x"
+    assert cut("\n\n A = x\n\nB = y", "\n\n") == "\n\n A = x"
+    assert cut("A = x", "\n") == cut("A = x", "") == "A = x"
+    assert cut("", "\n") == ""
+
+
+@given(SOME)
+def test_without_a_stop_nothing_is_cut(text):
+    assert cut(text, "") == text
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama2", "llama3", "qwen2"])
+@pytest.mark.parametrize("stop", ["\n", "Rome", "日", " in", "é\n", "e"])
+@pytest.mark.parametrize("text", ["Ada in Rome\nand Oslo", "日本 Café\n\nAda", "\n\n Rome\né", "x"])
+def test_the_watch_sees_the_stop_when_it_comes(kind, stop, text):
+    """Token by token against a watch that decodes everything; no later where a token has the stop."""
+    tokens = Tokens(tiny_tokenizer(kind))
+    prompt = tokens.encode(PROMPT).ids
+    new = tokens.encode(PROMPT + text).ids[len(prompt) :]
+    told = [stopped(tokens, new[: i + 1], stop) for i in range(len(new))]
+    texts = [tokens.continuation(prompt, new[: i + 1]) for i in range(len(new))]
+    there = [cut(each, stop) != each for each in texts]
+    first = there.index(True) if any(there) else None
+    assert (told.index(True) if any(told) else None) == first
+    assert all(is_there for said, is_there in zip(told, there, strict=True) if said)
+
+
+def test_bytes_that_undo_a_stop_come_too_late():
+    """Behind a byte of no character, a tokenizer like SentencePiece takes the newline for none."""
+    tokens = Tokens(tiny_tokenizer("llama2"))
+    newline, broken = (tokens.tokenizer.convert_tokens_to_ids(f"<0x{b}>") for b in ("0A", "E5"))
+    ids = tokens.encode("Ada").ids
+    new = [*tokens.encode("Ada is").ids[len(ids) :], newline]
+    assert stopped(tokens, new, "\n")
+    assert not stopped(tokens, [*new, broken], "\n")
+
+
+def common_letters(text):
+    """Letters that stand in the text, not at its beginning: stops that come early and late."""
+    return dict.fromkeys(re.findall(r"[a-z]", text.lstrip()[1:]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_text_ends_before_its_stop(family):
+    """Whatever the stop: a letter, several, or one over two tokens."""
+    model = tiny_model(family)
+    for query in (Generate(PROMPT, 24), Generate(PROMPT, 24, top_k=50, seed=2)):
+        (free,) = model.answer([(UNEDITED, query)])
+        stops = [*common_letters(free.text), free.text[5:9], free.text[-2:], "~~"]
+        asked = [(UNEDITED, replace(query, stop=stop)) for stop in stops]
+        for stop, answer in zip(stops, model.answer(asked), strict=True):
+            assert answer.text == cut(free.text, stop), stop
+        assert len({answer.text for answer in model.answer(asked)}) > 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_with_stops_are_as_without_neighbours(family):
+    """Rows of many edits, lengths, seeds and stops, together, alone and without stops."""
+    model = tiny_model(family)
+    edits = [UNEDITED, edit_of(model), tied(model), switched(model), Edit(prefix="Ann is French. ")]
+    questions = [
+        (edit, Generate(text, 6 + 5 * (i % 3), top_k=1 + 9 * (j % 2), seed=i))
+        for i, edit in enumerate(edits)
+        for j, text in enumerate(TEXTS)
+    ]
+    free = [answer.text for answer in model.answer(questions)]
+    letters = [[*common_letters(text), ""] for text in free]
+    stops = [some[i % len(some)] for i, some in enumerate(letters)]
+    asked = [
+        (edit, replace(query, stop=stop))
+        for (edit, query), stop in zip(questions, stops, strict=True)
+    ]
+    together = [answer.text for answer in model.answer(asked)]
+    assert together == [cut(text, stop) for text, stop in zip(free, stops, strict=True)]
+    assert together == [model.answer([each])[0].text for each in asked]
+    assert together != free
+
+
+def test_a_row_ends_with_the_token_that_brings_its_stop(model):
+    ids = model.tokens.encode(PROMPT).ids
+    free = samples(model, [Prompt(ids, Generate(PROMPT, 30))])[0]
+    texts = [model.tokens.continuation(ids, free[: i + 1]) for i in range(30)]
+    stop = texts[9][len(texts[8]) :][-1]
+    first = next(i for i, text in enumerate(texts) if cut(text, stop) != text)
+    with passes(model) as seen:
+        (new,) = samples(model, [Prompt(ids, Generate(PROMPT, 30, stop=stop))])
+    assert new == free[: first + 1]
+    assert len(seen) == first + 1 < 30
+
+
+def test_a_stop_at_the_beginning_of_the_text_is_not_looked_at(model, monkeypatch):
+    """Base models begin with an empty line."""
+    free = ["\n", " ", "\n", "A", "=", "x", "\n", "B"]
+    ids = [model.tokens.encode(piece).ids[0] for piece in free]
+    drawn = iter([[token] for token in ids])
+    monkeypatch.setattr(
+        "edit_harness.model.generate.drawn", lambda _, lines: fed(lines, next(drawn))
+    )
+    (answer,) = model.answer([(UNEDITED, Generate("Ada", 20, stop="\n"))])
+    assert answer.text == "\n \nA=x"
+    assert len(list(drawn)) == 1
+
+
+def fed(lines, tokens):
+    """Give each line its token, in the place of sampling."""
+    for line, token in zip(lines, tokens, strict=True):
+        line.new.append(token)
+        line.left -= 1
+    return tokens

@@ -1,0 +1,193 @@
+"""Which plugins there are, and components by name."""
+
+import importlib
+import sys
+
+import pytest
+from support.builders import distribution
+
+from edit_harness import PluginError
+from edit_harness.registry.registry import Plugins
+
+GOOD = """
+from edit_harness import Task, hookimpl
+
+class Quiz(Task):
+    def cases(self):
+        return []
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz-night", Quiz, "Questions")
+    register("lazy-quiz", f"{__name__}:Quiz")
+"""
+
+
+def with_name(name):
+    return GOOD.replace("quiz-night", name)
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    monkeypatch.delenv("EDIT_HARNESS_PLUGINS", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules = []
+
+    def put(name, source=GOOD, **more):
+        modules.append(distribution(tmp_path, name, source, **more))
+        importlib.invalidate_caches()
+
+    yield put
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def names(plugins, kind="task"):
+    return {c.qualified for c in plugins.of_kind(kind)}
+
+
+def test_an_installed_plugin_is_found(install):
+    install("quiz-good", version="3.1")
+    plugins = Plugins.installed()
+    found = plugins.find("task", "quiz-night")
+    assert (found.distribution, found.version, found.summary) == ("quiz-good", "3.1", "Questions")
+    assert found.load().__name__ == "Quiz"
+    assert plugins.find("task", "lazy-quiz").load() is found.load()
+    assert plugins.find("task", "quiz-good/quiz-night") == found
+    assert not plugins.failures
+
+
+def test_the_bundled_plugins_come_through_the_same_door(install):
+    plugins = Plugins.installed()
+    assert {"edit-harness/counterfact", "edit-harness/counterfactplus"} <= names(plugins)
+    for kind, name in [("task", "counterfact"), ("metric", "success"), ("metric", "nkl")]:
+        assert plugins.find(kind, name).distribution == "edit-harness"
+
+
+@pytest.mark.parametrize("name", ["counterfact", "counterfactplus"])
+def test_the_metrics_that_a_bundled_task_wants_exist(install, name):
+    plugins = Plugins.installed()
+    for metric in plugins.find("task", name).load().metrics:
+        assert plugins.find("metric", metric).load().measures
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of"),
+        ("raise SystemExit('no licence')", "SystemExit: no licence"),
+        ("def f(:", "SyntaxError: "),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        (GOOD.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
+        (with_name("Quiz_Night"), "'Quiz_Night' is no task name"),
+        (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
+        (GOOD.replace("(register)", "(register, colour)"), "colour"),
+    ],
+)
+def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, source, reason):
+    install("quiz-bad", source, version="0.3")
+    install("quiz-good")
+    plugins = Plugins.installed()
+    (failure,) = plugins.failures
+    assert str(failure).startswith("quiz-bad 0.3 could not be loaded: ")
+    assert reason in failure.reason
+    assert "\n" not in failure.reason
+    # All or nothing: a plugin that fails at its second name does not leave its first behind.
+    assert {n for n in names(plugins) if n.startswith("quiz-")} == {
+        "quiz-good/quiz-night",
+        "quiz-good/lazy-quiz",
+    }
+    with pytest.raises(PluginError) as caught:
+        plugins.find("task", "no-such-task")
+    assert caught.value.remedy.endswith(f"; quiz-bad 0.3 could not be loaded: {failure.reason}")
+
+
+def test_a_name_that_two_packages_have_is_ambiguous(install):
+    # Equal names of the entry points too: pluggy's own loader would drop one of them.
+    install("quiz-a", entry="tasks")
+    install("quiz-b", entry="tasks")
+    plugins = Plugins.installed()
+    with pytest.raises(PluginError) as caught:
+        plugins.find("task", "quiz-night")
+    assert caught.value.cause == "several plugins have the task 'quiz-night'"
+    assert caught.value.remedy == "say which: quiz-a/quiz-night or quiz-b/quiz-night"
+    assert plugins.find("task", "quiz-b/quiz-night").distribution == "quiz-b"
+
+
+def test_a_stranger_does_not_shadow_what_is_bundled(install):
+    install("quiz-thief", with_name("counterfact"))
+    with pytest.raises(PluginError, match="several plugins have the task 'counterfact'"):
+        Plugins.installed().find("task", "counterfact")
+
+
+def test_names_of_different_kinds_do_not_meet(install):
+    install("quiz-mixed", with_name("rome"))
+    plugins = Plugins.installed()
+    assert plugins.find("task", "rome").distribution == "quiz-mixed"
+    assert plugins.find("editor", "rome").distribution == "edit-harness"
+
+
+@pytest.mark.parametrize("typed", ["quiz-nigt", "QUIZ_NIGHT", "quiznight"])
+def test_did_you_mean(install, typed):
+    install("quiz-good")
+    with pytest.raises(PluginError) as caught:
+        Plugins.installed().find("task", typed)
+    assert caught.value.cause == f"there is no task {typed!r}; did you mean quiz-night?"
+    assert "counterfact, counterfactplus, lazy-quiz, mquake, quiz-night" in caught.value.remedy
+
+
+def test_nothing_is_meant_by_a_name_that_looks_like_nothing(install):
+    with pytest.raises(PluginError) as caught:
+        Plugins.installed().find("editor", "xyzzy")
+    assert caught.value.cause == "there is no editor 'xyzzy'"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "found"),
+    [
+        ("quiz-a", {"quiz-a"}),
+        ("quiz-a, quiz-b", {"quiz-a", "quiz-b"}),
+        ("quiz-a,edit-harness", {"quiz-a", "edit-harness"}),
+        ("no-such-package", set()),
+        ("", set()),
+    ],
+)
+def test_the_allow_list(install, monkeypatch, allowed, found):
+    """Commands, controls and the executors and kinds that come with them are there in any case."""
+    install("quiz-a", with_name("a"))
+    install("quiz-b", with_name("b"))
+    install("quiz-bad", "1 / 0")
+    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", allowed)
+    plugins = Plugins.installed()
+    own = [c for c in plugins.components if c.kind not in ("command", "executor", "control")]
+    assert {c.distribution for c in own} == found
+    assert not plugins.failures
+
+
+def test_the_first_of_two_versions_on_the_path_counts(install, tmp_path, monkeypatch):
+    install("quiz-good", version="2.0")
+    older = tmp_path / "older"
+    older.mkdir()
+    distribution(older, "quiz-good", "1 / 0", version="1.0")
+    monkeypatch.setattr("sys.path", [*sys.path, str(older)])
+    plugins = Plugins.installed()
+    assert plugins.find("task", "quiz-night").version == "2.0"
+    assert not plugins.failures
+
+
+def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install):
+    install("quiz-a", GOOD.replace("{__name__}:Quiz", "{__name__}:Quizz"))
+    install("quiz-b", GOOD.replace("{__name__}:Quiz", "{__name__}:__name__"))
+    plugins = Plugins.installed()
+    with pytest.raises(PluginError) as caught:
+        plugins.find("task", "quiz-a/lazy-quiz").load()
+    assert "'lazy-quiz' cannot be imported from 'quiz_a:Quizz': AttributeError" in str(caught.value)
+    assert "it belongs to quiz-a 1.0" in caught.value.remedy
+    with pytest.raises(PluginError, match="'quiz_b:__name__' is no Task"):
+        plugins.find("task", "quiz-b/lazy-quiz").load()
+
+
+def test_a_summary_is_one_line_of_characters_that_can_be_printed(install):
+    install("quiz-good", GOOD.replace('"Questions"', r'"two\n lines\x1b[2J"'))
+    (found,) = [c for c in Plugins.installed().components if c.name == "quiz-night"]
+    assert found.summary == r"two lines\x1b[2J"

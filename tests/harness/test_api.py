@@ -1,0 +1,508 @@
+"""The Python interface: the same path as the command line."""
+
+import json
+import math
+import re
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+import torch
+from support.builders import in_memory, record
+
+import edit_harness as eh
+from edit_harness.edits import Edit
+from edit_harness.errors import RunFolderError
+from edit_harness.folder.encoding import decode_answer
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.table import RunTable, cases_digest
+from edit_harness.model.model import Model
+from edit_harness.registry.registry import Plugins
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.estimates import LEVEL, limits_of
+from edit_harness.run.evaluation import assemble
+from edit_harness.run.loop import run_all
+from edit_harness.run.results import Results
+from edit_harness.run.spec import RunSpec, Selection
+from edit_harness.stats import estimates
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.facts import remarks
+from edit_harness_plugins.commands.report.papers import unedited
+from edit_harness_plugins.commands.run.local import turns
+
+ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
+        "context_count": 1}  # fmt: skip
+SUBJECTS = ("Ada", "Bob", "Ann", "Danielle")
+REQUEST = eh.Request("{} lives in", "Ada Lovelace", "Oslo", "Paris")
+
+
+@pytest.fixture
+def evaluate(tmp_path, model):
+    """Run ROME on four records and a tiny model, unless told otherwise."""
+    facts = tmp_path / "facts.json"
+    names = ("Ada", "Bob", "Ann", "Danielle")
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
+
+    def evaluate(**changes):
+        settings = {
+            "editor": "rome",
+            "task": "counterfactplus",
+            "model": model,
+            "editor_args": ROME,
+            "task_args": {"data": str(facts)},
+            "output": tmp_path / "results",
+        }
+        return eh.evaluate(**{**settings, **changes})
+
+    return evaluate
+
+
+def test_a_run_has_estimates_and_a_table(evaluate):
+    run = evaluate()
+    estimate = run["NS+"]
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    assert estimate.n == 4
+    assert "NS+" in run.table()
+    assert run.failures == []
+    assert run["pre_NS+"] == run.estimates["pre_NS+"]
+    with pytest.raises(KeyError, match=r"no measure 'XX'; it has .*pre_NS\+.* NS\+"):
+        run["XX"]  # item 20 of issue I
+
+
+def test_every_number_follows_from_what_is_stored(evaluate):
+    """Values from raw answers, estimates from values: nothing but the run folder is needed."""
+    run = evaluate()
+    stored = run.folder.records()
+    results = run.folder.results()["results"]
+    cases = run.folder.cases()
+    for name, metric in run.metrics.items():
+        for row in stored:
+            before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
+            assert metric.measure(cases[row.case], before, after) == row.values[name]
+        limits = limits_of(metric.measures)
+        again = estimates(RunTable.of(stored).columns(name), metric.summarize, limits, level=LEVEL)
+        for key, estimate in again.items():
+            assert results[f"{key},single"] == pytest.approx(estimate.value)
+            low = None if math.isnan(estimate.low) else pytest.approx(estimate.low)
+            assert results[f"{key}_low,single"] == low
+
+
+def test_divergences_take_little_room(evaluate):
+    """Twenty prompts a case, before and after: their numbers, not distributions."""
+    run = evaluate()
+    for case in run.records:
+        kept = [a for side in (case.before, case.after) for a in side if not isinstance(a, dict)]
+        assert len(kept) == 40
+        assert len(json.dumps(kept)) <= 2_000
+
+
+def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, model, tmp_path):
+    whole = evaluate()
+    rows = Model(model.module, model.tokens.tokenizer, batch_rows=1)
+    alone = evaluate(model=rows, output=tmp_path / "other")
+    assert alone.folder.path.name == whole.folder.path.name
+    for name, estimate in whole.estimates.items():
+        np.testing.assert_allclose(alone.estimates[name].value, estimate.value, atol=1e-4)
+
+
+def test_what_numbers_depend_on_is_in_the_folders_name(evaluate, model):
+    base = evaluate().folder.path
+    assert evaluate().folder.path == base
+    assert evaluate(limit=2).folder.path == base
+    others = [
+        evaluate(seed=1),
+        evaluate(editor_args={**ROME, "lr": 0.25}),
+        evaluate(task="counterfact"),
+        evaluate(metrics=["success"]),
+        evaluate(model=Model(model.module.double(), model.tokens.tokenizer)),
+    ]
+    paths = {base, *(run.folder.path for run in others)}
+    assert len(paths) == len(others) + 1
+
+
+def test_the_seed_reaches_editor_and_intervals(evaluate):
+    one, other = evaluate(), evaluate(seed=1)
+    assert one.manifest.identity.editor.fields["seed"] == 0
+    assert other.manifest.identity.editor.fields["seed"] == 1
+
+
+def test_objects_serve_as_well_as_names(evaluate, tmp_path):
+    class Nothing(eh.Editor):
+        def edit(self, model, requests):
+            from edit_harness.edits import Edit
+
+            return Edit()
+
+    run = evaluate(editor=Nothing(), editor_args={})
+    assert run.label == "nothing"
+    assert run["NKL"].value == 0
+
+
+def test_the_unedited_model_is_its_own_baseline(evaluate):
+    run = evaluate(editor="none", editor_args={})
+    for name, estimate in run.estimates.items():
+        if name.startswith("pre_"):
+            assert run.estimates[f"post_{name[4:]}"] == estimate
+    assert run["NKL+"].value == 0
+    assert run.results()["noop"] == 4
+
+
+def test_a_model_in_memory_is_edited_and_restored(model):
+    loaded = eh.load_model(model.module, model.tokens.tokenizer)
+    before = {n: p.clone() for n, p in model.module.named_parameters()}
+    query = eh.Choose(REQUEST.text, (REQUEST.target_new,))
+    made = eh.edit(loaded, "rome", [REQUEST], **{**ROME, "steps": 20})
+    plain, edited = loaded.answer([(type(made)(), query), (made, query)])
+    assert edited.prob(0) > plain.prob(0)
+    with loaded.applied(made):
+        (inside,) = loaded.answer([(type(made)(), query)])
+        assert inside.nll(0) == pytest.approx(edited.nll(0), abs=1e-4)
+    assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
+
+
+def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
+    for call in (
+        lambda: evaluate(model=model.module),
+        lambda: evaluate(edtor="rome"),
+        lambda: eh.edit("pocket", "rome", [REQUEST]),
+        lambda: eh.edit(model, "rome", []),
+        lambda: evaluate(limit=-1),
+    ):
+        with pytest.raises(eh.UsageError):
+            call()
+    with pytest.raises(eh.UsageError, match=r"\['rome', 'ft'\] is no name of an editor"):
+        evaluate(editor=["rome", "ft"])  # item 20 of issue I
+    assert eh.edit(model, "none", REQUEST).touches_nothing
+
+
+def test_a_case_that_is_called_as_controls_are_is_refused(evaluate):
+    class Mistaken(eh.Task):
+        metrics = ("success",)
+
+        def cases(self):
+            probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
+            return [eh.Case("control:mine", (REQUEST,), (probe,))]
+
+    with pytest.raises(eh.DataError, match="a case 'control:mine', as only controls are called"):
+        evaluate(task=Mistaken(), task_args={})
+
+
+def test_cases_of_one_id_are_refused(evaluate):
+    class Twice(eh.Task):
+        metrics = ("success",)
+
+        def cases(self):
+            probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
+            return [eh.Case("a", (REQUEST,), (probe,))] * 2
+
+    with pytest.raises(eh.DataError, match="1 ids twice, such as 'a'"):
+        evaluate(task=Twice(), task_args={})
+
+
+def test_limits_and_samples_that_leave_nothing(evaluate):
+    with pytest.raises(eh.UsageError, match="nothing to do"):
+        evaluate(limit=0)
+
+
+def test_the_manifest_says_where_numbers_come_from(evaluate):
+    manifest = evaluate().folder.manifest()
+    assert manifest.identity.editor.fields["layer"] == 0
+    assert manifest.identity.editor.version.startswith("edit-harness ")
+    assert manifest.identity.model.dtype == "float32"
+    (segment,) = manifest.segments
+    assert segment.environment["torch"] == torch.__version__
+    assert manifest.label == "rome[C=I]"
+    assert manifest.cases == ["0", "1", "2", "3"]
+
+
+NOTHING = """
+from edit_harness import Editor, hookimpl
+from edit_harness.edits import Edit
+
+class Nothing(Editor):
+    def edit(self, model, requests):
+        return Edit()
+
+@hookimpl
+def edit_harness_register_editors(register):
+    register("nothing-yet", Nothing, "Does nothing")
+"""
+
+
+def test_the_manifest_says_what_code_a_run_is_of(evaluate, tmp_path, monkeypatch):
+    file = tmp_path / "mine.py"
+    file.write_text(NOTHING)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
+    code = evaluate(editor="nothing-yet", editor_args={}).manifest.distributions
+    assert [part["name"] for part in code] == ["edit-harness", "mine.py"]
+    assert code[1]["source"] == str(file)
+    assert code[1]["version"] == ""
+    assert code[0]["version"] == version("edit-harness")
+    assert all(len(part["digest"]) == 64 for part in code)
+
+
+def test_changed_code_is_another_run(evaluate, tmp_path, monkeypatch):
+    """An author who changes an editor and runs it again gets its new numbers."""
+    file = tmp_path / "mine.py"
+    file.write_text(NOTHING)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
+    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1}
+    first = evaluate(**settings).folder.path
+    assert evaluate(**settings).folder.path == first
+    file.write_text(NOTHING + "# changed\n")
+    assert evaluate(**settings).folder.path != first
+    assert evaluate(limit=1).folder.path == evaluate(limit=1).folder.path
+
+
+def test_an_object_of_ones_own_is_identified_by_its_file(evaluate):
+    class Mine(eh.Editor):
+        def edit(self, model, requests):
+            return Edit()
+
+    run = evaluate(editor=Mine(), editor_args={}, limit=1)
+    assert not run.failures
+    code = run.manifest.distributions
+    assert [part["name"] for part in code] == ["edit-harness", "test_evaluation.py"]
+
+
+def test_files_of_one_name_are_both_on_record(evaluate, tmp_path, monkeypatch):
+    """An editor and a metric, each in a file of the same name."""
+    metric = """
+from edit_harness import Measure, Metric, hookimpl
+
+class Zero(Metric):
+    measures = {"zero": Measure("nothing")}
+    def measure(self, case, before, after):
+        return {"zero": 0.0}
+
+@hookimpl
+def edit_harness_register_metrics(register):
+    register("zero", Zero, "Nothing")
+"""
+    files = [tmp_path / name / "mine.py" for name in ("a", "b")]
+    for file, text in zip(files, (NOTHING, metric), strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", ":".join(map(str, files)))
+    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1, "metrics": ["zero"]}
+    run = evaluate(**settings)
+    assert [part["source"] for part in run.manifest.distributions[1:]] == list(map(str, files))
+    code = [(part["name"], part["digest"]) for part in run.manifest.distributions]
+    assert run.manifest.identity.code == sorted(code)
+    for file in files:
+        file.write_text(file.read_text() + "\n# changed\n")
+        changed = evaluate(**settings)
+        assert changed.folder.path != run.folder.path
+        run = changed
+
+
+def test_each_run_of_a_class_of_a_notebook_is_one_of_its_own(evaluate):
+    text = (
+        "import edit_harness as eh\nfrom edit_harness.edits import Edit\nclass Mine(eh.Editor):\n"
+    )
+    text += "    def edit(self, model, requests):\n        return {}\n"
+    editor = in_memory(text.format("Edit()")).Mine()
+    runs = [evaluate(editor=editor, editor_args={}, limit=1) for _ in range(2)]
+    assert runs[0].folder.path != runs[1].folder.path
+    run = runs[0]
+    assert "in memory" in [part["source"] for part in run.manifest.distributions]
+
+
+def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):
+    """Item 1 of issue I: the same identity, the same bytes of answers, and how many were trimmed."""
+
+    def run(folder, space):
+        facts = tmp_path / f"{folder}.json"
+        new = {"str": f"{space}Oslo", "id": "Q585"}
+        made = [record(i, subject=name, target_new=new) for i, name in enumerate(("Ada", "Bob"))]
+        made[1]["neighborhood_prompts"][0] += space
+        facts.write_text(json.dumps(made))
+        return evaluate(task_args={"data": str(facts)}, output=tmp_path / folder)
+
+    bare, spaced = run("bare", ""), run("spaced", " ")
+    assert bare.folder.path.name == spaced.folder.path.name
+    for one, other in zip(bare.records, spaced.records, strict=True):
+        assert (list(one.before), list(one.after)) == (list(other.before), list(other.after))
+    said = "3 texts had white space at an end, which was left out"
+    assert said in dict(remarks(spaced)).values()
+    assert not any("white space" in text for _, text in remarks(bare))
+
+
+def conflicted(tmp_path):
+    facts = tmp_path / "conflicts.json"
+    made = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob", "Ada", "Ann", "Bob"))]
+    for i in (2, 4):
+        made[i]["requested_rewrite"]["target_new"]["str"] = "Oslo"
+    facts.write_text(json.dumps(made))
+    return {"data": str(facts)}
+
+
+def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
+    """Item 12 of issue I."""
+
+    def run(*regime, **settings):
+        how = {"editor": "none", "editor_args": {}, "task_args": conflicted(tmp_path)}
+        made = evaluate(regime=eh.Regime(*regime), **how, **settings)
+        return made, dict(remarks(made)).get("conflict", "")
+
+    alone, said = run("single")
+    assert (len(alone.planned), said) == (5, "")
+    whole, said = run("batch", 0)
+    assert said == (
+        "2 cases in conflict with an earlier one of the same subject and relation, kept "
+        "(--edit-conflicts drop leaves them out): 2 against 0, 4 against 1"
+    )
+    dropped, said = run("batch", 0, False, False, (), "", "drop")
+    assert dropped.planned == ["0", "1", "3"]
+    assert "left out: 2 against 0, 4 against 1" in said
+    assert "conflicts dropped" in str(dropped.regime)
+    assert dropped.folder.path != whole.folder.path
+    limited, _ = run("sequential", 1, False, False, (), "", "drop", limit=2)
+    assert limited.planned == ["0", "1"]
+
+
+def test_a_run_says_how_many_true_answers_the_unedited_model_knows(evaluate, tmp_path):
+    """Item 11 of issue I: by metrics that say so."""
+    run = evaluate()
+    share = run.estimates["pre_NS"].value
+    assert dict(remarks(run))["before"] == f"the unedited model has NS {share:.1%}"
+
+
+@pytest.mark.parametrize("changed", [1e-7, 1e-4])
+def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, model, changed):
+    """Item 10 of issue I: what no table shows as another number."""
+
+    class Nudge(eh.Editor):
+        def edit(self, model, requests):
+            projection = model.architecture.projection(0)
+            left, right = (torch.ones(size, 1) for size in projection.shape)
+            return Edit(projection.low_rank(changed * left, right.T))
+
+    run = evaluate(editor=Nudge(), editor_args={})
+    assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
+    assert not unedited(run)
+
+
+def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
+    """Item 3 of issue I: the folder keeps its cases, and the table says of how many it is."""
+    whole = evaluate()
+    before = {path.name: path.read_bytes() for path in whole.folder.path.glob("[crs]*.json*")}
+    part = evaluate(limit=2)
+    assert part.folder.path == whole.folder.path
+    assert (part["ES"].n, len(part.cases), part.missing) == (2, 2, 0)
+    assert ("note", "2 of the 4 cases in this folder") in list(remarks(part))
+    assert {name: (whole.folder.path / name).read_bytes() for name in before} == before
+    again = Results.read(RunFolder(whole.folder.path), whole.metrics)
+    assert (again["ES"].n, len(again.cases), again.missing) == (4, 4, 0)
+    assert not [text for _, text in remarks(again) if "in this folder" in text]
+
+
+def test_what_was_interrupted_stays_planned(evaluate, model):
+    """Item 3 of issue I: of four cases two are done, and a run of one does not plan the others away."""
+    done = []
+
+    def advance(record):
+        done.append(record)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(advance=advance)
+    part = evaluate(limit=1)
+    assert (part["ES"].n, part.missing) == (1, 0)
+    left = Results.read(RunFolder(part.folder.path), part.metrics)
+    assert (len(left.cases), left.missing) == (4, 4 - len(left.everything))
+    assert evaluate()["ES"].n == 4
+
+
+def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
+    """Item 3 of issue I: what was chosen comes together, whatever the order of the commands."""
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(SUBJECTS)]))
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, "counterfact", {"data": str(facts)}, model.source)
+
+    def run(**chosen):
+        chosen = {key: tuple(v) if key == "samples" else v for key, v in chosen.items()}
+        made = assemble(
+            plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
+        )
+        return run_all({made: made.open(tmp_path / "results")}, turns=turns)[0]
+
+    ids = [case.id for case in benchmark.cases]
+    assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]
+    assert run(limit=1).planned == ids[:1]
+    assert run(samples=[ids[3]]).folder.manifest().cases == [ids[0], ids[1], ids[3]]
+    whole = run()
+    assert whole.planned == ids
+    assert cases_digest(whole.cases) == whole.manifest.identity.task.data
+    (whole.folder.path / "manifest.json").write_text("{")
+    assert run(limit=2).folder.manifest().cases == ids, "rows say which there were"
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"seed": "1"}, "could not be read back: Expected `int`, got `str` - at `seed`"),
+        ({"seed": -1}, "could not be read back: Expected `int` >= 0 - at `seed`"),
+        (
+            {"regime": eh.Regime("sequential", immediate=1)},
+            "Expected `bool`, got `int` - at `regime",
+        ),
+        ({"regime": "batch"}, "'batch' is no regime"),
+        ({"controls": "text"}, "controls is the text 'text'"),
+        ({"preset": "of mine"}, "evaluate has no argument 'preset'"),
+    ],
+)
+def test_settings_that_are_none_are_told_before_there_is_a_folder(tmp_path, given, cause):
+    with pytest.raises(eh.UsageError, match=re.escape(cause)):
+        eh.evaluate("none", limit=1, output=tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_given_besides_a_spec_wins(tmp_path):
+    spec = eh.RunSpec(editor="none", model=eh.ModelRef(name="nowhere"), seed=3)
+    settings = {"limit": 1, "output": tmp_path, "metrics": ["success"]}
+    run = eh.evaluate(spec, "counterfact", "pocket", **settings)
+    identity = run.manifest.identity
+    assert (identity.task.name, identity.seed, run.manifest.model.name) == (
+        "counterfact",
+        3,
+        "pocket",
+    )
+    same = eh.evaluate("none", "counterfact", seed=3, **settings)
+    assert same.folder.path == run.folder.path
+    named = eh.RunSpec(editor="none", task="counterfact", model="pocket", seed=3)
+    assert eh.evaluate(named, **settings).folder.path == run.folder.path
+
+
+def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
+    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
+    folder = tmp_path / "model"
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0)]))
+
+    def run(**more):
+        return eh.evaluate(
+            "none", "counterfact", str(folder), task_args={"data": str(facts)},
+            output=tmp_path / "results", **more,
+        )  # fmt: skip
+
+    def save(moved):
+        model = tiny_model()
+        next(model.module.parameters()).data[0] += moved
+        model.module.save_pretrained(folder)
+        model.tokens.tokenizer.save_pretrained(folder)
+
+    save(0)
+    first = run().folder.path
+    save(1)
+    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
+        run()
+    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
+    assert list(first.parent.iterdir()) == [first]
+    other = run(new=True).folder.path
+    assert other != first
+    assert run().folder.path == other
+    save(0)
+    assert run().folder.path == first

@@ -1,0 +1,120 @@
+import math
+from dataclasses import asdict
+
+import pytest
+from support.builders import scores
+
+from edit_harness import (
+    Case,
+    Choose,
+    DataError,
+    Divergence,
+    Drift,
+    Generate,
+    NextToken,
+    Probe,
+    Request,
+    Scores,
+    Text,
+    Verdict,
+)
+from edit_harness.folder.encoding import decode_case, encode_case, unchanged
+
+
+def test_the_subject_is_put_in_as_it_is():
+    request = Request("In {}, {0} is", "a {} b", "Paris")
+    assert request.text == "In a {} b, {0} is"
+    assert request.statement == "In a {} b, {0} is Paris"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "subject", "before_end"),
+    [("{} lives in", "Ada", "Ada"), ("Where is {}?", "Ada", "Where is Ada"), ("{}", "é", "é")],
+)
+def test_where_the_subject_ends(prompt, subject, before_end):
+    request = Request(prompt, subject, "Paris")
+    assert request.text[: request.subject_end] == before_end
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (("Ada lives in", "Ada", "Paris"), "has 0 places"),
+        (("{} and {}", "Ada", "Paris"), "has 2 places"),
+        (("{} lives in", " ", "Paris"), "empty subject"),
+        (("{} lives in", "Ada", ""), "empty target_new"),
+    ],
+)
+def test_a_request_that_makes_no_sense(fields, problem):
+    with pytest.raises(DataError, match=problem):
+        Request(*fields)
+
+
+def test_white_space_around_texts_is_left_out():
+    """Item 1 of issue I: both spellings are one request, one query."""
+    bare = Request("{} lives in", "Ada", "Paris", "Rome")
+    spaced = Request(" {} lives in ", "Ada\t", " Paris", "Rome\n")
+    assert (spaced, spaced.text, asdict(spaced)) == (bare, bare.text, asdict(bare))
+    assert (bare.trimmed, len(spaced.trimmed)) == ((), 4)
+    assert Choose("Ada lives in ", (" Paris", "Rome")) == Choose("Ada lives in", ("Paris", "Rome"))
+    assert (Drift("a "), NextToken(" a\n")) == (Drift("a"), NextToken("a"))
+    assert Generate(" Ada lives in ") == Generate("Ada lives in")
+
+
+def test_a_text_may_go_on_in_a_new_line():
+    assert Generate("\nAda lives in\n ").prompt == "\nAda lives in\n"
+    assert Generate("").prompt == ""
+
+
+def test_a_case_knows_which_of_its_texts_had_white_space_around_them():
+    request = Request("{} lives in", "Ada", " Paris", "Rome")
+    probes = (
+        Probe("efficacy", Choose("Ada lives in ", (" Paris", "Rome"))),
+        Probe("efficacy", Drift("Ada lives in ")),
+    )
+    case = Case("0", (request,), probes)
+    assert case.trimmed == {" Paris", "Ada lives in "}
+    assert decode_case(encode_case(case)) == case
+
+
+def test_the_true_object_may_be_unknown():
+    assert Request("{} lives in", "Ada", "Paris").target_true == ""
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "mean"),
+    [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)],
+)
+def test_the_likelihood_of_an_object_is_the_mean_over_its_tokens(probabilities, mean):
+    answer = scores([0.9], probabilities)
+    assert answer.nll(1) == pytest.approx(-math.log(mean))
+    assert answer.prob(1) == pytest.approx(mean)
+    assert answer.prob(0) == pytest.approx(0.9)
+
+
+def test_one_wrong_token_makes_an_object_inexact():
+    answer = scores([0.9, 0.8, 0.7], [0.9, 0.8, 0.7], wrong=[1])
+    assert answer.exact(0)
+    assert not answer.exact(1)
+
+
+def test_what_an_edit_leaves_as_it_is():
+    """Item 10 of issue I: no measure shows another number."""
+
+    def alone(value, argmax=3):
+        return [Scores(((5,),), ((value,),), ((argmax,),))]
+
+    def pair(new, true, argmax=3):
+        return [Scores(((5,), (6,)), ((new,), (true,)), ((argmax,), (argmax,)))]
+
+    assert unchanged(alone(-1.0), alone(-1.0 + 1e-4))
+    assert not unchanged(alone(-1.0), alone(-1.0 + 1e-2))
+    assert unchanged(alone(-9.0), alone(-8.9))
+    assert not unchanged(alone(-9.0), alone(-9.0, 4))
+    assert unchanged(pair(-9.0, -8.0), pair(-8.9, -8.1, argmax=4))
+    assert not unchanged(pair(-9.0, -8.0), pair(-8.0, -9.0)), "another is likelier"
+    assert not unchanged(pair(-9.0, -8.0), pair(-9.0, -8.0, argmax=6)), "the true one is right now"
+    assert unchanged([Divergence(0.0, 0.0, 9)], [Divergence(1e-3, 1e-3, 9)])
+    assert not unchanged([Divergence(0.0, 0.0, 9)], [Divergence(0.1, 0.1, 9)])
+    assert unchanged([Text("a")], [Text("a", Verdict("pending"))])
+    assert not unchanged([Text("a")], [Text("b")])

@@ -1,0 +1,412 @@
+import importlib
+import json
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from support.builders import distribution
+
+from edit_harness import Choose, DataError, PluginError
+from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
+from edit_harness.testing.fixtures import same_weights
+from edit_harness.testing.tiny import tiny_model
+
+NAME = "transformer.h.1.mlp.c_proj.weight"
+BIAS = "transformer.h.1.mlp.c_proj.bias"
+
+
+def low_rank(rank=1, *, seed=0, inputs=128, outputs=32, dtype=torch.float32):
+    noise = torch.Generator().manual_seed(seed)
+    left = torch.randn(inputs, rank, generator=noise).to(dtype)
+    return LowRank(left, torch.randn(rank, outputs, generator=noise).to(dtype))
+
+
+def dense(*shape, seed=0, dtype=torch.float32):
+    return Dense(torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype))
+
+
+def adaptor(inputs, outputs, rows):
+    return outputs
+
+
+@pytest.mark.parametrize("out_in", [False, True])
+@pytest.mark.parametrize("delta", [low_rank(3), dense(128, 32)])
+def test_what_a_change_adds_is_the_input_times_its_matrix(delta, out_in):
+    matrix = delta.dense()
+    inputs = torch.randn(2, 5, 32 if out_in else 128)
+    added = delta.through(inputs, out_in=out_in)
+    expected = inputs @ (matrix.T if out_in else matrix)
+    torch.testing.assert_close(added, expected, rtol=1e-4, atol=1e-4)
+    assert delta.shape == matrix.shape == (128, 32)
+
+
+def test_the_change_of_a_bias_is_added_as_it_is():
+    bias = dense(32)
+    assert bias.through(torch.randn(2, 5, 128), out_in=True) is bias.tensor
+    assert bias.shape == (32,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(
+    "make", [lambda d: low_rank(2, dtype=d), lambda d: dense(128, 32, dtype=d)]
+)
+def test_a_change_is_computed_in_its_own_precision(make, dtype):
+    added = make(dtype).through(torch.randn(2, 5, 128), out_in=False)
+    assert added.dtype == dtype
+
+
+def test_the_sum_of_low_ranks_stays_low_until_a_matrix_is_smaller():
+    two = low_rank(8) + low_rank(8, seed=1)
+    assert isinstance(two, LowRank)
+    assert two.left.shape == (128, 16)
+    three = two + low_rank(1, seed=2)
+    assert isinstance(three, Dense)
+    parts = [low_rank(8), low_rank(8, seed=1), low_rank(1, seed=2)]
+    torch.testing.assert_close(two.dense(), sum(part.dense() for part in parts[:2]))
+    torch.testing.assert_close(three.dense(), sum(part.dense() for part in parts))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_low_rank_and_dense_add_up_either_way(turned):
+    one, other = low_rank(2), dense(128, 32)
+    total = other + one if turned else one + other
+    assert isinstance(total, Dense)
+    torch.testing.assert_close(total.dense(), one.dense() + other.dense())
+
+
+def test_sums_of_changes_leave_the_summands_as_they_were():
+    one, other = dense(4, 4), dense(4, 4, seed=1)
+    before = one.tensor.clone(), other.tensor.clone()
+    assert not torch.equal((one + other).tensor, one.tensor)
+    assert torch.equal(one.tensor, before[0])
+    assert torch.equal(other.tensor, before[1])
+
+
+def test_the_sum_of_edits_has_what_both_have():
+    def patch(module):
+        raise NotImplementedError
+
+    first = Edit({NAME: low_rank(), BIAS: dense(32)}, prefix="Ann. ", info={"loss": 1.0, "a": 1.0})
+    second = Edit({NAME: dense(128, 32)}, {"x": adaptor}, "Bob. ", patch, {"loss": 2.0})
+    total = first + second
+    torch.testing.assert_close(
+        total.weights[NAME].dense(), first.weights[NAME].dense() + second.weights[NAME].dense()
+    )
+    assert total.weights[BIAS] is first.weights[BIAS]
+    assert total.adaptors == {"x": adaptor}
+    assert total.prefix == "Ann. Bob. "
+    assert total.patch is patch
+    assert total.info == {"loss": 2.0, "a": 1.0}
+
+
+def test_no_edit_is_the_zero_of_sums():
+    edit = Edit({NAME: low_rank()}, prefix="Ann. ")
+    for total in (edit + UNEDITED, UNEDITED + edit):
+        assert total.weights == edit.weights
+        assert total.prefix == edit.prefix
+
+
+@pytest.mark.parametrize("part", [{"patch": lambda module: None}, {"adaptors": {"x": adaptor}}])
+def test_edits_that_exclude_each_other(part):
+    with pytest.raises(PluginError, match="share a patch or an adaptor") as e:
+        Edit(**part) + Edit(**part)
+    assert "extend" in e.value.remedy
+
+
+def test_adaptors_of_different_modules_add_up():
+    total = Edit(adaptors={"x": adaptor}) + Edit(adaptors={"y": adaptor})
+    assert set(total.adaptors) == {"x", "y"}
+
+
+def test_many_edits_in_a_row_are_their_sum():
+    """Twenty low-rank edits pass into a dense one; written one by one they do the same."""
+    model = tiny_model()
+    query = Choose("Ada lives in", ("Paris", "Zürich"))
+    edits = [Edit({NAME: low_rank(seed=seed)}) for seed in range(20)]
+    total = sum(edits, start=UNEDITED)
+    assert isinstance(total.weights[NAME], Dense)
+    (before, summed) = model.answer([(UNEDITED, query), (total, query)])
+    with torch.no_grad():
+        for edit in edits:
+            model.parameter(NAME).add_(edit.weights[NAME].dense())
+    (written,) = model.answer([(UNEDITED, query)])
+    for a, b in zip(summed.logprobs, written.logprobs, strict=True):
+        assert a == pytest.approx(b, abs=1e-4)
+    assert summed.logprobs[0] != pytest.approx(before.logprobs[0], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("edit", "nothing"),
+    [
+        (Edit(), True),
+        (Edit(prefix="Ann. ", info={"loss": 1.0}), True),
+        (Edit({NAME: low_rank()}), False),
+        (Edit(adaptors={"x": adaptor}), False),
+        (Edit(patch=lambda module: None), False),
+    ],
+)
+def test_what_touches_nothing(edit, nothing):
+    assert edit.touches_nothing == nothing
+
+
+def test_without_weights_the_rest_is_left():
+    edit = Edit({NAME: low_rank()}, {"x": adaptor}, "Ann. ", lambda module: None, {"loss": 1.0})
+    rest = edit.without_weights()
+    assert (dict(rest.weights), rest.patch) == ({}, None)
+    assert (rest.adaptors, rest.prefix, rest.info) == (edit.adaptors, edit.prefix, edit.info)
+
+
+# Files.
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_an_edit_comes_back_from_its_file(tmp_path, dtype):
+    edit = Edit(
+        {NAME: low_rank(2, dtype=dtype), BIAS: dense(32, dtype=dtype)},
+        prefix="Zoë ≠ {} \n",
+        info={"loss": 0.5, "losses": [2.0, 1.0, 0.5]},
+    )
+    edit.save(tmp_path / "edit.safetensors")
+    back = Edit.load(tmp_path / "edit.safetensors")
+    assert set(back.weights) == {NAME, BIAS}
+    for name, delta in edit.weights.items():
+        assert type(back.weights[name]) is type(delta)
+        for part, tensor in vars(delta).items():
+            assert torch.equal(getattr(back.weights[name], part), tensor)
+            assert getattr(back.weights[name], part).dtype == dtype
+    assert back.prefix == edit.prefix
+    assert back.info == edit.info
+
+
+def test_an_edit_of_a_transposed_view_comes_back(tmp_path):
+    matrix = torch.arange(6.0).reshape(2, 3)
+    Edit({NAME: Dense(matrix.T), BIAS: LowRank(matrix.T, matrix)}).save(tmp_path / "edit")
+    back = Edit.load(str(tmp_path / "edit"))
+    assert torch.equal(back.weights[NAME].dense(), matrix.T)
+    assert torch.equal(back.weights[BIAS].dense(), matrix.T @ matrix)
+
+
+def test_changes_that_share_their_memory_come_back(tmp_path):
+    """As where one matrix of keys serves several layers."""
+    shared, whole = torch.randn(2, 32), torch.randn(4, 32)
+    weights = {
+        "a": LowRank(torch.randn(8, 2), shared),
+        "b": LowRank(torch.randn(8, 2), shared),
+        "c": Dense(whole),
+        "d": Dense(whole[:2]),
+    }
+    Edit(weights).save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit")
+    assert all(torch.equal(back.weights[n].dense(), d.dense()) for n, d in weights.items())
+
+
+def test_a_prefix_alone_is_an_edit_too(tmp_path):
+    Edit(prefix="Ann lives in Oslo. ").save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit")
+    assert back.prefix == "Ann lives in Oslo. "
+    assert back.touches_nothing
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ({"patch": lambda module: None}, "made of code"),
+        ({"adaptors": {"x": adaptor}}, "class function cannot be saved"),
+    ],
+)
+def test_code_is_not_saved(tmp_path, part, why):
+    with pytest.raises(PluginError, match=why) as e:
+        Edit({NAME: low_rank()}, **part).save(tmp_path / "edit")
+    assert e.value.remedy
+    assert not (tmp_path / "edit").exists()
+
+
+def test_state_comes_back(tmp_path):
+    state = {"m.labels": torch.tensor([[3, -1], [4, 5]]), "a/b": torch.ones(2), "none": torch.empty(0, 3)}  # fmt: skip
+    Edit({NAME: low_rank()}, state=state).save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit").state
+    assert back.keys() == state.keys()
+    assert all(
+        torch.equal(back[k], t) and back[k].dtype == t.dtype and back[k].shape == t.shape
+        for k, t in state.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "fits"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "", True),
+        ("", "b", True),
+    ],
+)
+def test_an_edit_is_of_the_weights_that_it_was_made_for(tmp_path, made, asked, fits):
+    edit = Edit({NAME: low_rank()}, prefix="Ann. ")
+    edit.save(tmp_path / "edit", made)
+    if fits:
+        assert Edit.load(tmp_path / "edit", asked).prefix == "Ann. "
+        return
+    with pytest.raises(DataError, match="made for other weights"):
+        Edit.load(tmp_path / "edit", asked)
+
+
+# Adaptors in files.
+
+
+PLUGIN = """
+from dataclasses import dataclass
+import torch
+from edit_harness import hookimpl
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    by: torch.Tensor
+    words: list
+    scale: float = 1.0
+
+    def __call__(self, inputs, outputs, rows):
+        return outputs + self.scale * self.by
+
+class Bare:
+    def __call__(self, inputs, outputs, rows):
+        return outputs
+
+@hookimpl
+def edit_harness_register_adaptors(register):
+    register("shift", Shift, "Adds a vector")
+    register("bare", Bare, "Is no dataclass")
+    register("lost", "edit_harness_nowhere:Lost", "Cannot be imported")
+"""
+
+
+@pytest.fixture
+def shifts(tmp_path, monkeypatch):
+    """Install a package with adaptors; return its module."""
+    (tmp_path / "site").mkdir()
+    name = distribution(tmp_path / "site", "edit-harness-shift", PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    yield importlib.import_module(name)
+    sys.modules.pop(name)
+
+
+def test_adaptors_come_back_by_their_names(tmp_path, shifts):
+    by = torch.randn(2, 3).T
+    one, two = shifts.Shift(by, ["Ann", {"a": None}], 0.5), shifts.Shift(by, [])
+    edit = Edit({NAME: low_rank()}, {"block.0.mlp": one, "head": two}, "Ann. ", info={"loss": 1.0})
+    edit.save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit")
+    assert back.adaptors.keys() == edit.adaptors.keys()
+    for name, adaptor in edit.adaptors.items():
+        other = back.adaptors[name]
+        assert type(other) is shifts.Shift
+        assert torch.equal(other.by, by)
+        assert (other.words, other.scale) == (adaptor.words, adaptor.scale)
+    assert same_weights(edit, back)
+    assert b"edit_harness_shift" not in (tmp_path / "edit").read_bytes()
+
+
+def test_an_adaptor_whose_package_is_not_there(tmp_path, shifts, monkeypatch):
+    Edit(adaptors={"m": shifts.Shift(torch.ones(2), [])}).save(tmp_path / "edit")
+    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", "edit-harness")
+    with pytest.raises(PluginError, match="adaptor 'shift' of the package edit-harness-shift") as e:
+        Edit.load(tmp_path / "edit")
+    assert "install edit-harness-shift" in e.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "remedy"),
+    [
+        (lambda m: m.Bare(), "cannot be saved", "make Bare a dataclass"),
+        (lambda m: m.Shift(torch.ones(2), [{1, 2}]), "set is not JSON", "tensors or JSON"),
+        (lambda m: m.Shift(torch.ones(2), [], float("nan")), "cannot be saved", "tensors or JSON"),
+        (lambda m: type("Sub", (m.Shift,), {})(torch.ones(2), []), "class Sub", "register"),
+    ],
+)
+def test_adaptors_that_cannot_be_saved(tmp_path, shifts, make, why, remedy):
+    with pytest.raises(PluginError, match=why) as e:
+        Edit(adaptors={"m": make(shifts)}).save(tmp_path / "edit")
+    assert remedy in e.value.remedy
+    assert not (tmp_path / "edit").exists()
+
+
+WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/radii": (2,)}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "described"),
+    [
+        ({**WHOLE, "adaptors/m/values": (3, 4)}, {"m": ["edit-harness/codebook", {}]}),
+        ({"adaptors/m/keys": (2, 3)}, {"m": ["edit-harness/codebook", {}]}),
+        ({**WHOLE, "adaptors/m/other": (2,)}, {"m": ["edit-harness/codebook", {}]}),
+        (WHOLE, {"m": ["edit-harness/codebook", {"other": 1}]}),
+        (WHOLE, {"m": ["edit-harness/codebook"]}),
+        (WHOLE, {"m": "edit-harness/codebook"}),
+        (WHOLE, {"m": [None, {}]}),
+        (WHOLE, ["m"]),
+        ({}, {"m": ["edit-harness/codebook", {}]}),
+        ({f"weights/{NAME}/tensor": (8,), f"weights/{NAME}/left": (8, 8)}, {}),
+    ],
+)
+def test_contents_that_do_not_fit(tmp_path, shapes, described):
+    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "model": ""}
+    tensors = {name: torch.ones(shape) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "edit", {**header, "adaptors": json.dumps(described)})
+    with pytest.raises(DataError, match="damaged"):
+        Edit.load(tmp_path / "edit")
+
+
+@pytest.mark.parametrize("missing", ["prefix", "info", "adaptors"])
+def test_a_header_that_is_not_whole(tmp_path, missing):
+    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
+    save_file({}, tmp_path / "edit", {k: v for k, v in header.items() if k != missing})
+    with pytest.raises(DataError, match="damaged"):
+        Edit.load(tmp_path / "edit")
+
+
+def damage(path, kind):
+    Edit({NAME: low_rank()}).save(path)
+    data = path.read_bytes()
+    contents = {
+        "truncated": data[:-100],
+        "header only": data[:20],
+        "empty": b"",
+        "text": b"<html>not found</html>",
+    }
+    if kind in contents:
+        path.write_bytes(contents[kind])
+    elif kind == "other tensors":
+        save_file({"a": torch.ones(2)}, path)
+    elif kind == "other format":
+        save_file({"a": torch.ones(2)}, path, {"format": "edit-harness edit 99", "prefix": ""})
+    elif kind == "other parts":
+        known = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
+        save_file({f"weights/{NAME}/left": torch.ones(2, 1)}, path, known)
+    elif kind == "missing":
+        path.unlink()
+    elif kind == "folder":
+        path.unlink()
+        path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "truncated",
+        "header only",
+        "empty",
+        "text",
+        "other tensors",
+        "other format",
+        "other parts",
+        "missing",
+        "folder",
+    ],
+)
+def test_a_file_that_holds_no_edit(tmp_path, kind):
+    path = tmp_path / "edit.safetensors"
+    damage(path, kind)
+    with pytest.raises(DataError, match=r"edit\.safetensors") as e:
+        Edit.load(path)
+    assert e.value.code == 4

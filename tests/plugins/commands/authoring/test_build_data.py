@@ -1,0 +1,228 @@
+"""The command that makes data of one's own: what it leaves behind, and what it refuses."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+from support.builders import distribution
+from support.own_facts import TEMPLATES, TRIPLES, lines, people, stored
+
+from edit_harness.cli import main
+from edit_harness.testing import tiny_model
+
+STRANGER = """
+from dataclasses import dataclass
+from edit_harness import hookimpl
+from edit_harness_plugins.commands.authoring import Builder
+
+@dataclass(frozen=True)
+class Diary(Builder):
+    ending: str = "."
+    seed: int = 0
+
+    def build(self, material, out, report):
+        out.write_text("half")
+        report(f"seed {self.seed}")
+        if self.ending == "!":
+            raise RuntimeError("no more ink")
+        told = None if material.knows is None else material.knows([("Ada is", "x"), ("Bob is", "y")])
+        out.write_text(f"{material.triples.name}{self.ending}{told}")
+
+@hookimpl
+def edit_harness_register_builders(register):
+    register("diary", Diary, "What happened")
+"""
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run the command in a folder with facts and templates in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines(tmp_path / "facts.jsonl", TRIPLES)
+    lines(tmp_path / "people.jsonl", people())
+    stored(tmp_path / "words.json", TEMPLATES)
+
+    def tell(*args):
+        return CliRunner().invoke(main, ["build-data", *map(str, args)])
+
+    return tell
+
+
+@pytest.fixture
+def stranger(monkeypatch, tmp_path_factory):
+    """A builder of somebody else's."""
+    folder = tmp_path_factory.mktemp("site")
+    monkeypatch.syspath_prepend(folder)
+    module = distribution(folder, "edit-harness-diary", STRANGER)
+    yield "diary"
+    sys.modules.pop(module, None)
+
+
+def counterfact(*more):
+    return ("counterfact", "--triples", "facts.jsonl", "--templates", "words.json", *more)
+
+
+def seesaw(*more):
+    return ("seesaw", "--triples", "people.jsonl", "--builder-args", "cases=3,people=2", *more)
+
+
+def failed(result, code, *parts):
+    assert result.exit_code == code, result.output
+    said = " ".join(result.stderr.split())
+    for part in parts:
+        assert part in said
+    assert said.startswith("error: ") or "left out" in said or "Usage" in said or "seed" in said
+    assert "Traceback" not in result.stderr
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+GIVEN = {"facts.jsonl", "people.jsonl", "words.json"}
+
+
+def test_a_file_is_made(tell, tmp_path):
+    result = tell(*counterfact("-o", "data/made.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "data/made.json" in result.stdout
+    assert "30 records" in result.stderr
+    assert names(tmp_path) == GIVEN | {"data"}
+    assert names(tmp_path / "data") == {"made.json"}
+    assert len(json.loads((tmp_path / "data/made.json").read_text())) == 30
+
+
+def test_a_folder_is_made_also_in_an_empty_one(tell, tmp_path):
+    (tmp_path / "made").mkdir()
+    assert tell(*seesaw("-o", "made")).exit_code == 0
+    assert "subjects.json" in names(tmp_path / "made")
+    assert names(tmp_path) == GIVEN | {"made"}
+
+
+def test_the_seed_says_what_is_drawn(tell, tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        assert tell(*counterfact("-o", name, "--seed", seed)).exit_code == 0
+    first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
+    assert first == again != other
+
+
+@pytest.mark.parametrize("make", [counterfact, seesaw])
+def test_what_is_there_is_not_overwritten(tell, tmp_path, make):
+    assert tell(*make("-o", "made")).exit_code == 0
+    first = tmp_path / "made"
+    kept = {p: p.read_bytes() for p in (first.iterdir() if first.is_dir() else [first])}
+    failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--out PATH")
+    assert {p: p.read_bytes() for p in kept} == kept
+    assert names(tmp_path) == GIVEN | {"made"}
+
+
+def test_a_file_and_a_folder_do_not_replace_each_other(tell, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    failed(tell(*counterfact("-o", "folder")), 2, "folder is there already")
+    failed(tell(*seesaw("-o", "file")), 2, "file is there already")
+    assert names(tmp_path) == GIVEN | {"folder", "file"}
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "parts"),
+    [
+        (("counterfat", "--triples", "facts.jsonl"), 3, ["did you mean counterfact"]),
+        (("seesaw", "--triples", "none.csv"), 4, ["none.csv cannot be read", "check its name"]),
+        (
+            counterfact("--templates", "none.json"),
+            4,
+            ["none.json cannot be read", "check its name"],
+        ),
+        (("counterfact", "--triples", "facts.jsonl"), 2, ["--templates"]),
+        (counterfact("--builder-args", "sizes=3"), 2, ["no field 'sizes'", "did you mean size"]),
+        (counterfact("--builder-args", "fewest_neighbours=0"), 2, ["fewest_neighbours"]),
+        (counterfact("--builder-args", "fillers=none.txt"), 4, ["none.txt"]),
+        (seesaw("--builder-args", "sets=P21_P22"), 2, ["'P21_P22'"]),
+        (seesaw("--builder-args", "tags=none.json"), 4, ["none.json"]),
+        (counterfact("--model", "./none"), 4, ["./none"]),
+        (("seesaw", "--triples", "facts.jsonl", "--builder-args", "sets=P101"), 4, ["no case"]),
+        (("counterfact",), 2, ["--triples"]),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_left(tell, tmp_path, args, code, parts):
+    result = tell(*args, "-o", "made.json")
+    assert result.exit_code == code, result.output
+    said = " ".join(result.stderr.split())
+    assert all(part in said for part in parts), said
+    assert "Traceback" not in said
+    assert names(tmp_path) == GIVEN
+
+
+def test_facts_that_are_wrong_are_named_by_file_and_line(tell, tmp_path):
+    with (tmp_path / "facts.jsonl").open("a") as stream:
+        stream.write('{"subject": "Ada", "relation": "P27"}\n')
+    result = tell(*counterfact("-o", "made.json"))
+    failed(
+        result,
+        4,
+        "facts.jsonl: line 31: Object missing required field `object`",
+        '"subject": "Ada"',
+    )
+    assert names(tmp_path) == GIVEN
+
+
+def test_a_model_says_what_it_knows(tell, tmp_path):
+    model = tiny_model()
+    model.module.save_pretrained(tmp_path / "tiny")
+    model.tokens.tokenizer.save_pretrained(tmp_path / "tiny")
+    failed(tell(*counterfact("-o", "made.json", "--model", "./tiny")), 4, "known to the model")
+    assert names(tmp_path) == GIVEN | {"tiny"}
+
+
+def test_a_strangers_builder_enters_by_the_same_door(tell, tmp_path, stranger):
+    args = (stranger, "--triples", "facts.jsonl", "-o", "diary.txt", "--seed", 7)
+    result = tell(*args)
+    assert result.exit_code == 0, result.stderr
+    assert "seed 7" in result.stderr
+    assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.None"
+    (tmp_path / "diary.txt").unlink()
+    result = tell(*args, "--model", "pocket")
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.[False, False]"
+    (tmp_path / "diary.txt").unlink()
+    failed(tell(*args, "--builder-args", "ending=!"), 3, "no more ink", "its author")
+    assert names(tmp_path) == GIVEN
+
+
+def test_builders_are_listed_and_have_cards(tell):
+    run = CliRunner().invoke
+    listed = json.loads(run(main, ["ls", "builders", "--json"]).stdout)["builders"]
+    assert [row["name"] for row in listed] == ["counterfact", "seesaw"]
+    assert "builders" in run(main, ["ls"]).stdout
+    shown = json.loads(run(main, ["show", "seesaw", "--json"]).stdout)
+    assert shown["makes"] == "a folder"
+    assert shown["fields"]["people"] == 100
+    assert tell("--help").exit_code == 0
+
+
+def test_a_model_is_asked_only_if_it_is_named_here(tell, monkeypatch):
+    """Variables name the model of runs; facts that it does not know must not go missing for it."""
+    monkeypatch.setenv("EDIT_HARNESS_MODEL", "./none")
+    monkeypatch.setenv("EDIT_HARNESS_OUT", "from-variable.json")
+    assert "from-variable.json" in tell(*counterfact()).stdout
+
+
+def test_of_one_name_the_task_is_shown_first():
+    shown = json.loads(CliRunner().invoke(main, ["show", "counterfact", "--json"]).stdout)
+    assert ["protocol" in card for card in shown] == [True, False]
+
+
+def test_the_working_folder_itself_may_be_filled(tell, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    result = tell("seesaw", "--triples", tmp_path / "people.jsonl", "-o", ".")
+    assert result.exit_code == 0, result.stderr
+    assert "subjects.json" in names(tmp_path / "empty")
+    failed(
+        tell("seesaw", "--triples", tmp_path / "people.jsonl", "-o", tmp_path),
+        2,
+        "is there already",
+    )

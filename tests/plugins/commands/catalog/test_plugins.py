@@ -1,0 +1,171 @@
+"""The command `plugins`: what is there, from where, and what is broken."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from support.builders import distribution
+
+from edit_harness.cli import main
+from edit_harness.errors import Terminated
+from edit_harness.registry import packages
+from edit_harness.registry.registry import Plugins
+
+GOOD = """
+from edit_harness import hookimpl
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz", "quiz_good:Quiz", "Questions")
+"""
+BAD = {
+    "quiz-error": "1 / 0",
+    "quiz-exit": "raise SystemExit('no licence')",
+    "quiz-syntax": "def f(:",
+    "quiz-typo": GOOD.replace("register_tasks", "register_taks"),
+    "quiz-empty": "",
+    "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
+    "quiz-base": "class Own(BaseException): pass\nraise Own('no')",
+    "quiz-hook": GOOD.replace("    register(", "    raise GeneratorExit\n    register("),
+}
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    for variable in (packages.ONLY, packages.BLOCK, packages.FILES):
+        monkeypatch.delenv(variable, raising=False)
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    known = set(sys.modules)
+    yield site
+    for name in set(sys.modules) - known:
+        if name.startswith("quiz_"):
+            del sys.modules[name]
+
+
+def tell(capsys, *args):
+    with pytest.raises(SystemExit) as caught:
+        main(list(args))
+    return caught.value.code, *capsys.readouterr()
+
+
+def said(capsys):
+    code, out, _ = tell(capsys, "plugins", "--json")
+    assert code == 0
+    return {row["name"]: row for row in json.loads(out)["plugins"]}
+
+
+def test_a_package_says_what_it_brings_and_where_from(site, capsys):
+    distribution(site, "quiz-good", GOOD, version="3.1")
+    row = said(capsys)["quiz-good"]
+    assert row["seconds"] >= 0
+    assert row == {
+        "name": "quiz-good",
+        "version": "3.1",
+        "from": str(site),
+        "modules": ["quiz_good"],
+        "state": "loaded",
+        "seconds": row["seconds"],
+        "provides": {"tasks": ["quiz"]},
+        "notes": [],
+    }
+    code, out, _ = tell(capsys, "plugins")
+    assert code == 0
+    assert "quiz-good 3.1\n  from       " in out
+    assert "  tasks      quiz  " in out
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_broken_package_says_why(site, capsys, name):
+    distribution(site, name, BAD[name])
+    row = said(capsys)[name]
+    assert row["state"] == "broken"
+    assert row["provides"] == {}
+    assert len(row["notes"]) == 1
+    assert f"{name} 1.0  BROKEN" in tell(capsys, "plugins")[1]
+
+
+@pytest.mark.parametrize("command", [["ls"], ["plugins"], ["show", "pocket"], ["--help"]])
+def test_commands_work_with_every_plugin_broken(site, capsys, command):
+    for name, source in BAD.items():
+        distribution(site, name, source)
+    code, out, err = tell(capsys, *command)
+    assert code == 0
+    assert out
+    assert "Traceback" not in out + err
+
+
+def test_what_is_left_out_is_there_with_its_reason(site, capsys):
+    distribution(site, "quiz-error", "1 / 0")
+    code, out, _ = tell(capsys, "plugins", "--block-plugins", "quiz-error")
+    assert code == 0
+    assert "quiz-error 1.0  LEFT OUT" in out
+    assert "because  EDIT_HARNESS_BLOCK names it" in out
+
+
+def test_what_an_import_did_is_told(site, capsys):
+    distribution(site, "quiz-loud", f"import os\nprint('hi')\nos.environ['X'] = '1'\n{GOOD}")
+    notes = said(capsys)["quiz-loud"]["notes"]
+    assert notes == [
+        "changed the environment while it was loaded; that was put back",
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
+def test_what_ends_the_command_is_no_fault_of_a_plugin(site, error):
+    distribution(
+        site, "quiz-slow", f"from edit_harness.errors import Terminated\nraise {error.__name__}"
+    )
+    with pytest.raises(error):
+        Plugins.installed()
+
+
+def test_a_component_that_raises_anything_is_named(site, capsys):
+    distribution(site, "quiz-good", GOOD.replace("quiz_good:", "quiz_skip:"))
+    (site / "quiz_skip.py").write_text(BAD["quiz-skip"])
+    code, out, err = tell(capsys, "show", "quiz")
+    assert (code, out) == (3, "")
+    assert "task 'quiz' cannot be imported from 'quiz_skip:Quiz': Skipped: could not import" in err
+    assert "it belongs to quiz-good 1.0" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["ls", "tasks"], 5),
+        (["ls", "tasks", "--block-plugins", "quiz-fatal"], 0),
+        (["plugins", "--only-plugins", "edit-harness"], 0),
+        (["--help"], 5),
+        (["run", "--help"], 0),
+    ],
+)
+def test_one_that_kills_the_interpreter_is_found_and_blocked(site, args, code):
+    """That of a bundled command loads no plugin."""
+    distribution(site, "quiz-fatal", "import os; os._exit(5)")
+    path = os.pathsep.join([str(site), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "edit_harness", *args],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == code
+    assert ("quiz-fatal 1.0  LEFT OUT" in done.stdout) == (args[0] == "plugins")
+
+
+@pytest.mark.parametrize(("wanted", "holds"), [(">=0.1", True), ("<0.1,>0.0.1", False)])
+def test_a_package_says_which_harness_it_requires(site, capsys, wanted, holds):
+    """Item 19 of issue I: `Requires-Dist`, and whether it holds."""
+    distribution(site, "quiz-good", GOOD)
+    with open(site / "quiz_good-1.0.dist-info" / "METADATA", "a", encoding="utf-8") as file:
+        file.write(f"Requires-Dist: rich\nRequires-Dist: Edit_Harness{wanted}\n")
+    row = said(capsys)["quiz-good"]
+    assert row["requires"].startswith("Edit_Harness")
+    assert row["holds"] is holds
+    told = " ".join(tell(capsys, "plugins")[1].split())
+    verdict = "which holds" if holds else "which does not hold"
+    assert f"requires {row['requires']}, {verdict}: {version('edit-harness')} is installed" in told

@@ -1,0 +1,273 @@
+"""What ``show`` says of components, and of what a task's data are made of."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+from click.testing import CliRunner
+from support.builders import question, record
+
+from edit_harness import Judge, Measure, Metric, Regime, Task, hookimpl
+from edit_harness.cli import main
+from edit_harness.errors import DataError, PluginError
+from edit_harness.registry.registry import Plugins
+from edit_harness_plugins.commands.catalog.show import card, facts, found, show_composition
+
+NAMES = sorted({component.name for component in Plugins.installed().components})
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a command in an empty folder; return its result with stdout and stderr apart."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDIT_HARNESS_OFFLINE", "1")
+    return lambda *args: CliRunner().invoke(main, ["show", *map(str, args)])
+
+
+def told(result):
+    """The output as one line, however it was wrapped."""
+    assert result.exit_code == 0, result.stderr
+    assert max(map(len, map(str.rstrip, result.stdout.splitlines()))) <= 80
+    return " ".join(result.stdout.split())
+
+
+def strict(text):
+    """JSON without Infinity and NaN, which few can read."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_fits_a_terminal_and_is_json(tell, name):
+    assert name in told(tell(name))
+    content = strict(tell(name, "--json").stdout)
+    assert all((content if isinstance(content, dict) else content[0]).values())
+
+
+def test_the_card_of_a_task(tell):
+    text = told(tell("counterfact"))
+    for said in (
+        "scored under teacher forcing",
+        "21,919 in the authors' file",
+        "https://rome.baulab.info/data/dsets/counterfact.json",
+        "45,108,470 bytes",
+        "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
+        "NeurIPS 2022",
+        "regime single",
+        "success Is the right object likelier? ES PS NS S",
+    ):
+        assert said in text
+    data = strict(tell("zsre", "--json").stdout)["data"]
+    assert data["sha256"] == "unknown; a run says what it got"
+    assert data["records"] == "19,086 in the authors' file"
+
+
+@pytest.mark.parametrize("name", [
+        "counterfact", "counterfactplus", "zsre", "zsre-alt", "mquake", "rippleedits",
+    ])  # fmt: skip
+def test_a_bundled_task_says_what_it_is(name):
+    plugins = Plugins.installed()
+    content = card(plugins, plugins.find("task", name))
+    assert {"protocol", "data", "regime", "metrics", "citation", "version"} <= content.keys()
+    assert "not installed" not in content["metrics"].values()
+
+
+def test_the_card_of_a_metric(tell):
+    text = told(tell("nkl"))
+    assert "0 to any nats; lower is better" in text
+    assert "probes: neighborhood-plus" in text
+    assert "Eq. 1; the published numbers are NKL-paper" in text
+    assert "-100 to 100 %; higher is better" in told(tell("magnitude"))
+    assert "0 to any 0.01 bits; higher is better" in told(tell("fluency"))
+    measure = strict(tell("nkl", "--json").stdout)["measures"]["NKL"]
+    assert measure["range"] == [0.0, None]
+    assert measure["probes"] == ["neighborhood"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "limits", "shown"),
+    [
+        (Measure("x"), (0, 1), [0, 1]),
+        (Measure("x", range=(-1, 1)), (-1, 1), [-1, 1]),
+        (Measure("x", unit="nats"), (0, math.inf), [0, None]),
+        (Measure("x", unit="0.01 bits"), (0, math.inf), [0, None]),
+        (Measure("x", unit=""), (-math.inf, math.inf), [None, None]),
+    ],
+)
+def test_the_range_of_a_measure(measure, limits, shown):
+    assert measure.limits == limits
+    assert facts(measure)["range"] == shown
+
+
+@pytest.mark.parametrize(
+    ("regime", "text"),
+    [
+        (Regime(), "single"),
+        (Regime(in_turn=True), "single, a case's requests in turn"),
+        (Regime("batch", size=0), "batch, all at once"),
+        (Regime("sequential", size=2, immediate=True, checkpoints=(10,)),
+         "sequential, 2 at once, measured at each, 10, the end"),
+    ],
+)  # fmt: skip
+def test_a_regime_in_words(regime, text):
+    assert str(regime) == text
+
+
+class Unbounded(Metric):
+    """Something that may be anything."""
+
+    measures = {"U": Measure("x - y", "", ""), "V": Measure("x", "lower", "", range=(-math.inf, 3))}  # noqa: RUF012
+
+    def measure(self, case, before, after):
+        return {}
+
+
+class Careful(Judge):
+    """Judges with care."""
+
+    version = "3"
+    citation = "Nobody: Nothing. 2026"
+    kinds = {"formula": "symbols: the names that stand in it"}  # noqa: RUF012
+
+    def judge(self, replies):
+        return []
+
+
+@dataclass
+class Broken(Task):
+    """A task whose data are of nobody's care."""
+
+    metrics = ("no-such-metric",)
+    regime = Regime("batch", size=0)
+    judge = "careful"
+    oops: str = "KeyError"
+
+    def cases(self):
+        raise {"KeyError": KeyError, "DataError": DataError}[self.oops]("where is it?")
+
+
+@pytest.fixture
+def strangers(monkeypatch):
+    """Plugins of a stranger, among which a task and a metric share a name."""
+
+    class Module:
+        @hookimpl
+        def edit_harness_register_metrics(self, register):
+            register("unbounded", Unbounded, "A number")
+            register("broken", Unbounded, "A number with a task's name")
+
+        @hookimpl
+        def edit_harness_register_judges(self, register):
+            register("careful", Careful, "A judge")
+
+        @hookimpl
+        def edit_harness_register_tasks(self, register):
+            register("broken", Broken, "A task")
+
+    plugins = Plugins()
+    plugins.add(Module(), "strangers")
+    monkeypatch.setattr(Plugins, "installed", classmethod(lambda cls: plugins))
+    return plugins
+
+
+def test_the_card_of_a_judge(tell, strangers):
+    content = strict(tell("careful", "--json").stdout)
+    assert content["version"] == "3"
+    assert content["citation"] == "Nobody: Nothing. 2026"
+    assert content["kinds"] == {"formula": "symbols: the names that stand in it"}
+    assert "formula symbols: the names that stand in it" in told(tell("careful"))
+
+
+def test_what_a_stranger_leaves_out_is_left_out(tell, strangers):
+    text = told(tell("unbounded"))
+    assert "any to any; neither direction is better" in text
+    assert "any to 3; lower is better" in text
+    assert "source" not in text
+    assert "probes" not in text
+    task, metric = strict(tell("broken", "--json").stdout)
+    assert "citation" not in metric
+    assert "protocol" not in task
+    assert task["metrics"] == {"no-such-metric": "not installed"}
+    assert (task["regime"], task["judge"]) == ("batch, all at once", "careful")
+
+
+def test_a_task_that_cannot_be_counted(strangers):
+    """The task is meant by a name that a metric has too; its own errors stay what they are."""
+    with pytest.raises(PluginError, match="failed to count its data: KeyError"):
+        show_composition(strangers, "broken", {}, "pocket", False)
+    with pytest.raises(DataError, match="where is it"):
+        show_composition(strangers, "broken", {"oops": "DataError"}, "pocket", False)
+    with pytest.raises(PluginError, match="there is no task 'careful'"):
+        show_composition(strangers, "careful", {}, "pocket", False)
+
+
+# --stats
+
+
+def test_statistics_are_of_the_models_sample_unless_the_user_says_otherwise(tell, tmp_path):
+    text = told(tell("zsre", "--stats"))
+    assert "bundled sample" in text
+    assert "new objects" in text
+    path = tmp_path / "zsre.json"
+    path.write_text(json.dumps([question(), question(alt="")]), encoding="utf-8")
+    text = told(tell("zsre-alt", "--stats", "--task-args", f"data={path}"))
+    assert "zsre.json" in text
+    assert "1 of 2 records have no alternative answer and are left out" in text
+    tables = strict(tell("zsre", "--stats", "--json", "--task-args", f"data={path}").stdout)
+    assert tables["what is edited and asked"][0] == {
+        "": "cases", "total": 2, "distinct": 2, "per case": 1.0,
+    }  # fmt: skip
+
+
+def test_statistics_of_counterfact(tell, tmp_path):
+    path = tmp_path / "facts.json"
+    bare = record(1)
+    del bare["requested_rewrite"]["relation_id"]
+    path.write_text(json.dumps([bare]), encoding="utf-8")
+    text = told(tell("counterfact", "--stats", "--task-args", f"data={path}"))
+    assert "neighborhood prompts 10 – 10" in text
+
+
+def test_a_model_without_a_sample_asks_for_the_authors_file(tell):
+    result = tell("counterfact", "--stats", "--model", "gpt2-xl")
+    assert result.exit_code == 4
+    assert "counterfact.json is not in the cache" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (("nkl", "--stats"), 3, "there is no task 'nkl'"),
+        (("zsrre", "--stats"), 3, "did you mean zsre"),
+        (("zsre", "--task-args", "data=x"), 2, "add --stats"),
+        (("zsre", "--model", "pocket"), 2, "add --stats"),
+        (("zsre", "--stats", "--task-args", "dta=x"), 2, "did you mean data"),
+        (("zsre", "--stats", "--task-args", "data=x.json"), 4, "there is no file 'x.json'"),
+    ],
+)
+def test_what_show_refuses(tell, arguments, code, part):
+    result = tell(*arguments)
+    assert result.exit_code == code
+    assert part in result.stderr
+    assert result.stdout == ""
+
+
+class BrokenTask:
+    @hookimpl
+    def edit_harness_register_tasks(self, register):
+        register("a-broken-one", "no_such_module:Task")
+
+
+@pytest.mark.parametrize("name", ["rome", "success", "symbolic", "zsre"])
+def test_a_broken_task_hides_no_other_card(name):
+    plugins = Plugins.installed()
+    plugins.add(BrokenTask(), "broken")
+    plugins.components.sort(key=lambda component: component.name)
+    (component,) = found(plugins, name)
+    assert card(plugins, component)["summary"]

@@ -1,0 +1,152 @@
+"""Executors by name, what they are told wrongly, and how a driver loads what others run."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from support.local_workers import Together
+
+import edit_harness as eh
+from edit_harness import hookimpl
+from edit_harness.errors import HarnessError, ResourceError, UsageError
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import build_component
+from edit_harness.run import assembly
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
+from edit_harness_plugins.commands.run.local import turns
+
+ROOM = 4
+
+
+MADE = []
+"""The workers of `Other`, the last of them last."""
+
+
+@dataclass(frozen=True)
+class Other(WorkerExecutor):
+    """An executor whose workers are in this process."""
+
+    num_workers: int = 1
+
+    @contextmanager
+    def ready(self):
+        if self.num_workers > ROOM:
+            raise ResourceError("there is no room", "less in --executor-args")
+        yield f"on {self.num_workers} workers of other"
+
+    def workers(self, order):
+        MADE.append(Together(order, self.num_workers))
+        return MADE[-1]
+
+
+class Package:
+    """A plugin."""
+
+    @staticmethod
+    @hookimpl
+    def edit_harness_register_executors(register):
+        register("other", Other)
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Register it."""
+    installed = Plugins.installed
+
+    def more():
+        found = installed()
+        found.add(Package, "others")
+        return found
+
+    monkeypatch.setattr(Plugins, "installed", more)
+    MADE.clear()
+    return MADE
+
+
+def chosen(name, settings):
+    return build_component(Plugins.installed().find("executor", name), settings)
+
+
+def test_this_process_is_the_default():
+    local = chosen("local", {})
+    assert local.turns({}) is turns
+    assert local.loading({"device": "cuda"}) == {"device": "cuda"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("rya", {}, "there is no executor 'rya'; did you mean ray?"),
+        ("local", {"num_workers": "2"}, "executor local has no field 'num_workers'"),
+        ("other", {"workers": "2"}, "executor other has no field 'workers'"),
+        ("other", {"num_workers": "x"}, "executor other: field num_workers='x' is not int"),
+    ],
+)
+def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name, settings, told):
+    with pytest.raises(HarnessError) as error:
+        chosen(name, settings)
+    assert error.value.cause.startswith(told)
+
+
+def test_a_driver_only_identifies_the_model(other):
+    executor = chosen("other", {})
+    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
+    assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
+
+
+def test_the_python_interface_runs_on_workers(other, tmp_path):
+    settings = {"task": "counterfactplus", "limit": 2, "editor": "ft"}
+    expected = eh.evaluate(**settings, output=tmp_path / "one")
+    found = eh.evaluate(
+        **settings, output=tmp_path / "two", executor="other", executor_args={"num_workers": 2}
+    )
+    assert found.estimates == expected.estimates
+    assert other[0].size == 2
+    assert other[0].closed
+
+
+def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
+    with pytest.raises(UsageError, match="workers of other cannot load a model that is in memory"):
+        eh.evaluate(model=tiny_model(), executor="other", output=tmp_path)
+
+
+def test_the_command_runs_on_workers(other, tmp_path, capsys):
+    from edit_harness.cli import main
+
+    given = ["--editor", "ft", "--limit", "2", "-o", str(tmp_path), "--executor", "other"]
+    with pytest.raises(SystemExit) as ended:
+        main([*given, "--executor-args", "num_workers=2"])
+    assert ended.value.code == 0
+    assert other[0].size == 2
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "samples.jsonl").read_text().count("\n") == 2
+    assert "on 2 workers of other" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_workers_lack_is_told_before_a_model_is_loaded_or_a_folder_made(
+    other, tmp_path, capsys, monkeypatch
+):
+    from edit_harness.cli import main
+
+    monkeypatch.setattr(assembly, "load", lambda *given, **options: pytest.fail("it was loaded"))
+    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "other"]
+    with pytest.raises(SystemExit) as ended:
+        main([*given, "--executor-args", "num_workers=5"])
+    assert ended.value.code == 5
+    assert capsys.readouterr().err == ("error: there is no room\n       less in --executor-args\n")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ResourceError):
+        eh.evaluate(
+            model="nowhere", executor="other", executor_args={"num_workers": 5}, output=tmp_path
+        )
+
+
+def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):
+    from edit_harness.cli import main
+
+    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "slurm", "--model", "nowhere"]
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 3
+    assert "error: there is no executor 'slurm'" in capsys.readouterr().err

@@ -1,0 +1,426 @@
+"""Shards that are merged are the run that one process would have made, or an error and nothing else."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.builders import replace, with_entries
+from support.sharded import (
+    BAD,
+    NAMES,
+    SINGLE,
+    assembled,
+    documents,
+    made,
+    plugins,
+    shards,
+    timeless,
+)
+
+from edit_harness import UsageError, files
+from edit_harness.cli import main
+from edit_harness.errors import RunFolderError
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.manifest import as_json
+from edit_harness.interfaces import Regime
+from edit_harness.run import plan
+from edit_harness.run.results import Results
+from edit_harness_plugins.commands.distributed.merge import merge
+from edit_harness_plugins.commands.results.compare import environment_of
+from edit_harness_plugins.commands.run.shards import Share
+from edit_harness_plugins.reading import check_finished, statuses_of
+
+REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
+SHARDS = 3
+
+
+@pytest.fixture(autouse=True)
+def chunks_of_two(monkeypatch):
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """A whole run, and the folders of its shards."""
+    place = tmp_path_factory.mktemp("originals")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
+        return made(place).folder.path, shards(place)
+
+
+@pytest.fixture
+def parts(originals, tmp_path):
+    """Return copies of the shards' folders, which a test may spoil."""
+    return [shutil.copytree(path, tmp_path / "shards" / Path(path).name) for path in originals[1]]
+
+
+def joined(names, output, **settings):
+    return merge(list(names), output, plugins=plugins(), **settings)
+
+
+def changed(folder, **fields):
+    """Change what a shard's manifest says of it, with a digest that fits."""
+    folder = RunFolder(folder)
+    said = as_json(folder.manifest())
+    data = files.sealed({**said, "shard": {**said["shard"], **fields}})
+    (folder.path / "manifest.json").write_bytes(data)
+
+
+def cut(folder, rows):
+    """Leave a folder some rows only, as an interruption does."""
+    samples = folder / "samples.jsonl"
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:rows]))
+    (folder / "results.json").unlink()
+
+
+@pytest.mark.parametrize("regime", REGIMES, ids=str)
+def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
+    whole, names = originals
+    if regime != SINGLE:
+        whole = made(tmp_path / "whole", regime=regime).folder.path
+        names = shards(tmp_path / "shards", 2, regime=regime)
+    run = joined(reversed(names), tmp_path / "joined")
+    assert run.folder.path.name == whole.name
+    assert timeless(run.folder.path) == timeless(whole)
+    assert documents(run.folder.path) == documents(whole)
+    own = [row for name in names for row in timeless(Path(name))]
+    assert len(own) == len(timeless(whole))
+    (event,) = [row for row in events(run.folder.path) if row["kind"] == "merge"]
+    assert [shard["number"] for shard in event["shards"]] == [*range(1, len(names) + 1)]
+
+
+def events(folder):
+    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+
+
+def test_the_same_twice_and_resumed_has_the_same_rows(originals, tmp_path):
+    """With the shards of the test above, this is what determinism means: T24 of the docs."""
+    whole = timeless(originals[0])
+    again = made(tmp_path).folder.path
+    assert timeless(again) == whole
+    cut(again, 4)
+    assert timeless(made(tmp_path).folder.path) == whole
+
+
+def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
+    before = timeless(parts[1])
+    cut(parts[1], 1)
+    with pytest.raises(RunFolderError) as error:
+        joined(parts, tmp_path / "joined")
+    assert f"{parts[1]} is not finished" in error.value.cause
+    assert error.value.remedy == "the command that began it goes on, with --shard 2/3"
+    assert not (tmp_path / "joined").exists()
+    run = made(parts[1].parent, Share(2, SHARDS))
+    assert timeless(run.folder.path) == before
+    assert {record.case for record in run.everything} < set(NAMES)
+    assert joined(parts, tmp_path / "joined").missing == 0
+
+
+def test_a_case_that_cannot_be_used_is_the_first_shards(parts):
+    having = [BAD in Results.read(RunFolder(path), {}).planned for path in parts]
+    assert having == [True, False, False]
+
+
+def test_what_an_interrupted_join_left_is_no_run(originals, tmp_path):
+    """It is killed at many of its writes, renames and syncs, from the first to the last."""
+    whole, names = originals
+    left = set()
+    for moment in range(1, 200, 9):
+        output = tmp_path / str(moment)
+        if not killed(names, output, moment):
+            break
+        left.add(state(output / whole.name))
+        if statuses_of(RunFolder(output / whole.name)):
+            with pytest.raises(RunFolderError, match=r"has rows already.*\n.*--new"):
+                joined(names, output)
+        run = joined(names, output, new=True)
+        assert timeless(run.folder.path) == timeless(whole)
+        assert documents(run.folder.path) == documents(whole)
+    assert moment > 3 * len(NAMES)
+    assert left == {"no run", "unfinished", "whole"}
+
+
+def killed(names, output, moment):
+    """Join in another process, which is killed at its so-manieth write; False if it had none left."""
+    if child := os.fork():
+        _, status = os.waitpid(child, 0)
+        return os.WIFSIGNALED(status)
+    calls = iter(range(1, moment))
+    for name in ("write", "replace", "fsync"):
+        setattr(os, name, counted(getattr(os, name), calls))
+    try:
+        joined(names, output)
+    finally:
+        os._exit(0)
+
+
+def counted(call, calls):
+    def limited(*args):
+        if next(calls, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*args)
+
+    return limited
+
+
+def state(path):
+    """Tell what a folder passes for; one that passes for whole has all rows."""
+    if not (path / "manifest.json").exists():
+        return "no run"
+    run = Results.read(RunFolder(path), {})
+    if run.missing:
+        with pytest.raises(RunFolderError, match="is not finished"):
+            check_finished(run)
+        return "unfinished"
+    return "whole"
+
+
+def test_a_join_that_is_repeated_writes_nothing(originals, tmp_path):
+    first = joined(originals[1], tmp_path)
+    rows = (first.folder.path / "samples.jsonl").read_bytes()
+    with pytest.raises(RunFolderError, match="has rows already"):
+        joined(originals[1], tmp_path)
+    assert (first.folder.path / "samples.jsonl").read_bytes() == rows
+    assert joined(originals[1], tmp_path, new=True).folder.path.name.endswith("-2")
+
+
+def test_tries_of_shards_come_along(parts, tmp_path):
+    folder = RunFolder(parts[0])
+    record = next(record for record in folder.records() if record.status == "ok")
+    with folder.writing() as write:
+        write(replace(record, status="oom", attempt=2))
+    run = joined(parts, tmp_path)
+    assert [r.case for r in run.failures if r.status == "oom"] == [record.case]
+
+
+def test_a_whole_run_is_no_shard(originals, tmp_path):
+    with pytest.raises(UsageError, match="is no shard of a run, but a run"):
+        joined([*originals[1], originals[0]], tmp_path)
+    with pytest.raises(UsageError, match="there is nothing to merge"):
+        joined([], tmp_path)
+
+
+def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
+    other = made(tmp_path, Share(2, SHARDS), seed=1).folder.path
+    with pytest.raises(RunFolderError) as error:
+        joined([originals[1][0], other, originals[1][2]], tmp_path)
+    assert (
+        error.value.cause == f"{originals[1][0]} and {other} are of different runs: seed is 0 and 1"
+    )
+    assert error.value.remedy == f"edit-harness diff {originals[1][0]} {other} says all of it"
+
+
+def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path):
+    names = originals[1]
+    halves = made(tmp_path / "halves", Share(2, 2)).folder.path
+    with pytest.raises(
+        RunFolderError, match="otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"
+    ):
+        joined([names[0], halves], tmp_path)
+    fewer = made(tmp_path / "fewer", Share(2, SHARDS), limit=8).folder.path
+    with pytest.raises(
+        RunFolderError, match=r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"
+    ):
+        joined([names[0], fewer, names[2]], tmp_path)
+
+
+def test_a_shard_that_is_missing_or_double_is_told(parts, tmp_path):
+    with pytest.raises(
+        RunFolderError, match=r"1 shard of 3 missing, the first of them 2 of 3\n.*2/3"
+    ):
+        joined([parts[0], parts[2]], tmp_path)
+    copy = shutil.copytree(parts[1], tmp_path / "copy")
+    with pytest.raises(UsageError, match=f"2 of 3 is there twice: {parts[1]} and {copy}"):
+        joined([*parts, copy], tmp_path)
+
+
+def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path):
+    samples = parts[2] / "samples.jsonl"
+    first, *rest = samples.read_text().splitlines(keepends=True)
+    samples.write_text("".join([first.replace("ok", "oh"), *rest]))
+    with pytest.raises(RunFolderError, match=r"samples\.jsonl"):
+        joined(parts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"spans": [[0, 2]]}, "do not make up their plan"),
+        ({"planned": 11}, "do not make up their plan"),
+        ({"spans": [[0]]}, "array` of length 2, got 1 - at `shard.spans"),
+        ({"number": "2"}, r"got `str` - at `shard\.number`"),
+        ({"visits": [["Ada", 0]] * 4}, "do not make up their plan"),
+    ],
+)
+def test_what_a_manifest_says_wrongly_of_a_shard_is_told(parts, tmp_path, fields, cause):
+    for path in parts if "planned" in fields else parts[1:2]:
+        changed(path, **fields)
+    with pytest.raises(RunFolderError, match=cause):
+        joined(parts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_cases_that_are_not_the_plans_are_told(parts, tmp_path):
+    for path in parts:
+        changed(path, cases_digest="0" * 64)
+    with pytest.raises(RunFolderError, match="not those of their plan"):
+        joined(parts, tmp_path / "out")
+
+
+def test_other_environments_are_allowed_and_noted(parts, tmp_path):
+    folder = RunFolder(parts[1])
+    manifest = folder.manifest()
+    (segment,) = manifest.segments
+    environment = {"device": "cuda"}
+    folder.write_manifest(
+        with_entries(manifest, segments=[as_json(with_entries(segment, environment=environment))])
+    )
+    run = joined(parts, tmp_path)
+    assert run.folder.notes == ["the shards were run with more than one device: cpu; cuda"]
+    assert environment_of(run.manifest.segments)["device"] == "cpu, cuda"
+
+
+def judge(folder, name, text):
+    """Let a judge have said something of a folder's last record, which nobody ran again."""
+    by = {"name": name, "version": "1", "fields": {}, "provenance": {}}
+    folder.write_manifest(with_entries(folder.manifest(), judged_by=by if name else None))
+    *_, record = folder.records()
+    answers = [*record.before[:2], {"text": "Oslo", "verdict": text}]
+    with folder.writing() as write:
+        write(replace(record, before=answers, after=answers, attempt=2))
+
+
+def test_what_judges_have_said_comes_along(parts, tmp_path):
+    folder = RunFolder(parts[1])
+    judge(folder, "", {"status": "pending", "note": "nobody asked"})
+    assert joined(parts, tmp_path).pending == 2
+    judge(folder, "one", {"status": "decided", "score": 1.0})
+    run = joined(parts, tmp_path, new=True)
+    assert (run.pending, run.judge.name) == (0, "one")
+
+
+def test_shards_that_two_judges_judged_are_told(parts, tmp_path):
+    verdict = {"status": "decided", "score": 1.0}
+    for path, name in zip(parts, ("one", "two"), strict=False):
+        judge(RunFolder(path), name, verdict)
+    with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
+        joined(parts, tmp_path)
+
+
+def test_a_sequence_has_no_shards():
+    with pytest.raises(UsageError, match="a sequence has no shards"):
+        assembled(Share(1, 2), Regime("sequential"))
+
+
+def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
+    """Item 3 of issue I: a shard goes on as that of the larger plan, and so does what was merged."""
+    # Alone, so that no row has the last bit of those that it is asked with.
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 1),))
+    shards, few = tmp_path / "shards", tmp_path / "few"
+    parts = [made(shards, Share(n, 2)).folder.path for n in (1, 2)]
+    whole = joined(parts, tmp_path / "whole")
+    assert [made(shards, Share(n, 2), limit=4).missing for n in (1, 2)] == [0, 0]
+    assert timeless(joined(parts, tmp_path / "again").folder.path) == timeless(whole.folder.path)
+    fewer = [made(few, Share(n, 2), limit=4).folder.path for n in (1, 2)]
+    assert len(joined(fewer, tmp_path / "other").cases) == 4
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """The two shards of a run, by their folders, and the run that one process makes."""
+    place = tmp_path_factory.mktemp("halves")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
+        return shards(place, 2, bad=""), made(place, bad="").folder.path
+
+
+def edit_harness(*args):
+    """Run a command; returns what came of it, and its messages in one line."""
+    shown = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert "Traceback" not in shown.output
+    return shown, " ".join(shown.stderr.split())
+
+
+def test_the_table_is_that_of_a_run(halves, tmp_path):
+    names, whole = halves
+    shown, told = edit_harness("merge", *names, "-o", tmp_path)
+    assert shown.exit_code == 0, told
+    assert f"saved{tmp_path / whole.name}/" in told.replace(" ", "")
+    assert "shard" not in told
+    score, _ = edit_harness("score", tmp_path / whole.name)
+    assert score.stdout == shown.stdout
+    assert timeless(tmp_path / whole.name) == timeless(whole)
+    shown, told = edit_harness("merge", *names, "-o", tmp_path)
+    assert (shown.exit_code, "has rows already" in told) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("which", "code", "told"),
+    [
+        ([0], 7, "error: 1 shard of 2 missing, the first of them 2 of 2"),
+        ([0, 0], 2, "error: shard 1 of 2 is there twice"),
+        ([0, 2], 2, "is no shard of a run, but a run"),
+    ],
+)
+def test_what_cannot_be_merged_is_told(halves, tmp_path, which, code, told):
+    folders = [*halves[0], halves[1]]
+    shown, said = edit_harness("merge", *(folders[n] for n in which), "-o", tmp_path / "out")
+    assert shown.exit_code == code
+    assert told in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_failures_are_exit_code_1(halves, tmp_path):
+    first = Path(shutil.copytree(halves[0][0], tmp_path / "first"))
+    folder = RunFolder(first)
+    record = next(record for record in folder.records() if record.status == "ok")
+    with folder.writing() as write:
+        write(replace(record, status="oom", attempt=2))
+    shown, told = edit_harness("merge", first, halves[0][1], "-o", tmp_path)
+    assert shown.exit_code == 1
+    assert (
+        f"failed 1 of 10 cases failed and count as failures: 1 oom case {record.case}: oom" in told
+    )
+
+
+def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):
+    (tmp_path / "file").touch()
+    shown, told = edit_harness("merge", *halves[0], "-o", tmp_path / "file")
+    assert (shown.exit_code, "cannot be written" in told) == (5, True)
+
+
+def test_python_merges_too(halves, tmp_path):
+    run = merge(halves[0], tmp_path)
+    assert isinstance(run, Results)
+    assert run["ES"].n == 10
+
+
+def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
+    first, _ = halves[0]
+    scored, _ = edit_harness("score", first, "--json")
+    assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
+    _, told = edit_harness("score", first)
+    assert "numbers of shard 1 of 2 only: 6 of the run's 10 cases" in told
+    for form in ("table", "markdown", "latex", "csv", "html"):
+        reported, _ = edit_harness("report", halves[0][0], "--format", form)
+        assert reported.exit_code == 0
+        assert re.search("shard.{,3}1 of 2|,1 of 2,|1 of 2 only", " ".join(reported.stdout.split()))
+    every = first.replace("shard-1-of-2", "shard-*-of-2")
+    command = f"edit-harness merge {every} -o {Path(first).parent}"
+    assert command.replace(" ", "") in told.replace(" ", "")
+    listed, _ = edit_harness("ls", "runs", "--json", "-o", Path(first).parent)
+    cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
+    assert sorted(cases) == ["10/10", "4/4 of shard 2 of 2", "6/6 of shard 1 of 2"]
+    beside, _ = edit_harness("report", *halves[0])
+    assert "Shard" in beside.stdout
+    compared, _ = edit_harness("compare", first, halves[1])
+    assert "A is shard 1 of 2 of a run" in " ".join(compared.stdout.split())

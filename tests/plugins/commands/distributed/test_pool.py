@@ -1,0 +1,435 @@
+"""Runs on workers, beside the same run in one process: what dies, disagrees or fails, and what is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+from support.builders import with_entries
+from support.local_workers import POISON, Leaking, Mortal, Poison, Processes, Some, Together
+from support.saboteurs import Honest
+
+from edit_harness.errors import (
+    CaseError,
+    DataError,
+    LeakError,
+    PluginError,
+    ResourceError,
+    Terminated,
+)
+from edit_harness.files import dumps
+from edit_harness.folder.manifest import as_json
+from edit_harness.interfaces import ModelSource, Regime
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import evaluation, loop, plan
+from edit_harness.run.assembly import load, make_benchmark
+from edit_harness.run.spec import ModelRef, RunSpec
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
+from edit_harness_plugins.commands.distributed.worker import Died
+from edit_harness_plugins.commands.run.local import Local
+
+CHUNK = 2
+HONEST = Mortal()
+PLUGINS = Plugins.installed()
+TIMING = ("seconds", "seq", "crc")
+
+
+@dataclass
+class Other(Honest):
+    """The same under another name, to run beside it."""
+
+    variant = "other"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with a tiny model."""
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    model = tiny_model()
+    model.module.save_pretrained(path)
+    model.tokens.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def bench(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, CHUNK),))
+    monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)  # reading them takes longest
+    return Bench(folder, tmp_path)
+
+
+class Bench:
+    """Runs the same evaluations in one process, and on workers."""
+
+    def __init__(self, folder, output):
+        self.name, self.output, self.plugins = str(folder), output, PLUGINS
+        self.task = Some()
+        self.workers = None
+        self.last = ()
+
+    def run(self, workers=None, editors=(HONEST,), where="workers", regime=None, **care):
+        """Return the folders of a run on workers, or in this process."""
+        made = self.assembled(editors, regime)
+        self.last = folders = {each: each.open(self.output / where) for each in made}
+        turns = (OfBench(self, workers) if workers else Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, turns=turns, **care)
+        return list(folders.values())
+
+    def assembled(self, editors, regime=None):
+        model = load(self.plugins, self.name, device="cpu")
+        benchmark = make_benchmark(self.plugins, self.task, {}, ModelSource(self.name))
+        specs = [
+            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
+            for editor in editors
+        ]
+        return [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
+
+
+class OfBench(WorkerExecutor):
+    """Has a bench's runs made by its workers."""
+
+    def __init__(self, bench, workers):
+        self.bench, self.make = bench, workers
+
+    def workers(self, order):
+        self.bench.workers = self.make(order)
+        return self.bench.workers
+
+
+def together(size, dies=lambda *_: False):
+    return partial(Together, size=size, dies=dies)
+
+
+def rows(folder):
+    """Return what counts of each visit, as it stands in the file but for what a run's time makes."""
+    lines = map(json.loads, folder.samples.read_text().splitlines())
+    visits = {(row["case"], row["state"]): row for row in lines}
+    assert len(visits) == folder.samples.read_text().count("\n"), "a visit has two rows"
+    return {
+        visit: dumps({key: value for key, value in row.items() if key not in TIMING})
+        for visit, row in sorted(visits.items())
+    }
+
+
+def statuses(folder):
+    return {record.case: record.status for record in folder.records() if record.status != "ok"}
+
+
+@pytest.fixture
+def alone(bench):
+    """The rows of the same run in one process."""
+    (folder,) = bench.run(where="alone")
+    return rows(folder)
+
+
+INVALID = {"case 3": "invalid_case"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_workers_make_the_rows_that_one_process_makes(bench, alone, size):
+    (folder,) = bench.run(together(size))
+    assert rows(folder) == alone
+    assert len(bench.workers.sent) == 6
+    assert bench.workers.started == size
+    assert bench.workers.closed
+
+
+def test_editors_run_beside_each_other_on_workers_too(bench):
+    editors = Mortal(), Other()
+    expected = [rows(folder) for folder in bench.run(editors=editors, where="alone")]
+    assert [rows(folder) for folder in bench.run(together(2), editors)] == expected
+    assert all(set(batch.visits) == {0, 1} for batch in bench.workers.sent)
+
+
+@pytest.mark.parametrize("regime", [Regime("sequential", 3, checkpoints=(6,)), Regime("batch", 4)])
+def test_edits_that_share_a_model_stay_together(bench, regime):
+    (expected,) = bench.run(where="alone", regime=regime)
+    (folder,) = bench.run(together(2), regime=regime)
+    assert rows(folder) == rows(expected)
+    assert len(bench.workers.sent) == (3 if regime.mode == "batch" else 1)
+
+
+def test_a_run_goes_on_with_another_number_of_workers(bench, alone):
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(together(4, interrupts(KeyboardInterrupt, 5)))
+    assert bench.workers.closed
+    (folder,) = bench.last.values()
+    assert len(folder.records()) == 1 + 4
+    with pytest.raises(Terminated):
+        bench.run(together(1, interrupts(Terminated, 3)))
+    assert len(folder.records()) > 6
+    bench.run(together(2))
+    assert rows(folder) == alone
+    bench.workers = None
+    bench.run(together(2))
+    assert bench.workers is None, "what is finished needs no workers"
+
+
+def interrupts(error, at):
+    """Let a signal come to the driver after so many rows."""
+    seen = []
+
+    def dies(worker, unit, count):
+        seen.append(count > 0)
+        if sum(seen) == at:
+            raise error
+        return False
+
+    return dies
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
+    """Each of the first workers dies once, before a row, in the middle of a chunk, or behind one."""
+    (folder,) = bench.run(
+        together(size, lambda w, unit, count: w <= size and count == at > -1 < unit)
+    )
+    assert rows(folder) == alone
+    assert bench.workers.started >= 2 * size if at < 2 else True
+    if at < 2:
+        died = "1 worker" if size == 1 else "2 workers"
+        assert f"{died} died, the last of them: killed; others did their work" in folder.notes
+
+
+def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench, alone):
+    (folder,) = bench.run(together(2, lambda worker, unit, count: count == 1))
+    assert rows(folder) == alone
+    assert bench.workers.started > 10
+
+
+@pytest.fixture
+def deadly(monkeypatch):
+    """Return the numbers of the cases that kill whoever edits them."""
+    monkeypatch.setattr(Mortal, "deadly", set())
+    return Mortal.deadly
+
+
+def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
+    deadly.add(7)
+    (folder,) = bench.run(together(2))
+    assert statuses(folder) == INVALID | {"case 7": "device_error"}
+    (record,) = (record for record in folder.records() if record.case == "case 7")
+    assert record.message == "2 workers died of it, the last of them: killed"
+    found = rows(folder)
+    assert {v for v in alone if found[v] != alone[v]} <= {
+        ("case 7", 0),
+        ("case 6", 0),
+        ("case 8", 0),
+    }
+    assert [batch.alone for batch in bench.workers.sent].count(True) == 3
+
+
+@pytest.mark.parametrize("regime", [Regime(in_turn=True), Regime("batch", 1)])
+def test_what_is_written_in_turn_or_as_a_batch_runs_alone_too(bench, regime, deadly):
+    bench.task = Some(requests=2)
+    (expected,) = bench.run(where="alone", regime=regime)
+    deadly.add(7)
+    (folder,) = bench.run(together(2), regime=regime)
+    failures = {"case 7", "control:text"} if regime.mode == "batch" else {"case 7"}
+    lost = {name for name, status in statuses(folder).items() if status == "device_error"}
+    assert lost == failures
+    one, other = ({r.visit: r.values for r in f.records()} for f in (expected, folder))
+    assert {visit for visit in one if one[visit] != other[visit]} <= {
+        visit for visit in one if visit[0] in failures
+    }
+
+
+def test_what_failed_so_can_be_tried_again(bench, deadly):
+    deadly.add(7)
+    (folder,) = bench.run(together(2))
+    deadly.clear()
+    bench.run(together(1), retry=True)
+    assert statuses(folder) == INVALID
+    assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
+
+
+def test_several_such_cases_end_the_run(bench, deadly):
+    deadly.update((1, 5, 9))
+    with pytest.raises(ResourceError, match="3 cases took down each worker that ran them"):
+        bench.run(together(2))
+    (folder,) = bench.last.values()
+    assert list(statuses(folder).values()).count("device_error") == 3
+    assert bench.workers.closed
+
+
+def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
+    regime = Regime("sequential", 3, checkpoints=(6,))
+
+    def dies(worker, unit, count):
+        return count == (8 if worker == 1 else 0) and unit >= 0
+
+    (folder,) = bench.run(together(1, dies), regime=regime)
+    found = {record.visit: record.status for record in folder.records()}
+    assert list(found.values()).count("ok") == 8, "what came stays"
+    assert set(found.values()) == {"ok", "device_error", "invalid_case"}
+
+
+def test_workers_that_do_not_start_end_the_run(bench):
+    with pytest.raises(
+        ResourceError, match=r"3 workers in a row died before .* no memory"
+    ) as error:
+        bench.run(together(2, lambda worker, unit, count: unit < 0))
+    assert error.value.remedy == "install the same on every worker"
+    (folder,) = bench.last.values()
+    assert set(statuses(folder)) == {"case 3"}
+
+
+def test_a_worker_that_does_not_start_is_replaced(bench, alone):
+    (folder,) = bench.run(together(2, lambda worker, unit, count: unit < 0 and worker == 1))
+    assert rows(folder) == alone
+    assert bench.workers.started == 3
+
+
+def changed(**fields):
+    """Return workers whose second worker says otherwise of itself."""
+
+    def workers(order):
+        made = Together(order, 2)
+        start = made._start
+
+        def lying(worker):
+            for event in start(worker):
+                card = dict(event.card)
+                if worker == 2:
+                    card |= {key: change(card[key]) for key, change in fields.items()}
+                yield replace(event, card=card)
+
+        made._start = lying
+        return made
+
+    return workers
+
+
+def model_of(digest):
+    return lambda found: [with_entries(each, model={"digest": digest}) for each in found]
+
+
+def code_of(name):
+    return lambda found: [
+        with_entries(e, code=[[n, d + "0" * (n == name)] for n, d in e.code]) for e in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "told"),
+    [
+        ({"identities": model_of("x"), "host": lambda _: "node7"}, DataError,
+         r"the worker on node7 has another model\.digest: x, not "),
+        ({"identities": code_of("edit-harness"), "host": lambda _: "node7"}, PluginError,
+         "the worker on node7 has another edit-harness"),
+        ({"environment": lambda known: {**known, "processor": "H200"}, "host": lambda _: "node7"}, DataError,
+         "the worker on node7 has processor H200, not cpu as that on "),
+    ],
+)  # fmt: skip
+def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
+    with pytest.raises(error, match=told):
+        bench.run(changed(**fields))
+    (folder,) = bench.last.values()
+    assert set(statuses(folder)) == {"case 3"}
+    assert len(folder.records()) == 1
+    assert bench.workers.closed
+
+
+def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
+    with pytest.raises(LeakError) as expected:
+        bench.run(editors=(Leaking(),), where="alone")
+    (one,) = bench.last.values()
+    with pytest.raises(LeakError) as error:
+        bench.run(together(1), editors=(Leaking(),))
+    (other,) = bench.last.values()
+    assert str(error.value) == str(expected.value)
+    assert rows(one) == rows(other)
+    assert '"leak"' in (other.path / "events.jsonl").read_text()
+
+
+def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
+    deadly.add(7)
+    bench.task = Some(broken=-1)
+    with pytest.raises(CaseError):
+        bench.run(together(2), stop=True)
+    assert bench.workers.closed
+
+
+def test_a_failed_device_is_a_dead_worker(bench, alone):
+    def workers(order):
+        made = Together(order, 2)
+        run = made._run
+
+        def failing(worker, batch):
+            return iter([Died(1, "the device failed: ECC")]) if worker == 1 else run(worker, batch)
+
+        made._run = failing
+        return made
+
+    (folder,) = bench.run(workers)
+    assert rows(folder) == alone
+    assert bench.workers.killed == [1]
+
+
+def test_the_folder_says_where_it_ran(bench):
+    (folder,) = bench.run(together(2))
+    (segment,) = folder.manifest().segments
+    assert segment.environment["workers"] == "2"
+    events = (folder.path / "events.jsonl").read_text()
+    assert events.count('"event": "worker"') + events.count('"kind": "worker"') == 2
+
+
+def test_processes_that_are_killed_lose_and_double_nothing(bench):
+    """Real ones: one is killed between its rows, and an edit kills whoever makes it."""
+    killed = []
+
+    def before(processes, event):
+        if type(event).__name__ == "Came" and not killed:
+            killed.append(event.worker)
+            processes.processes[event.worker].kill()
+
+    bench.task = Some(9)
+    workers = partial(Processes, size=1, chunk=CHUNK, before=before)
+    (folder,) = bench.run(workers, editors=(Poison(),))
+    assert statuses(folder) == INVALID | {POISON.lower(): "device_error"}
+    assert len(rows(folder)) == 9
+    assert killed == [1]
+    assert bench.workers.started in (5, 6)
+    assert not any(process.is_alive() for process in bench.workers.processes.values())
+
+
+def test_workers_with_other_software_go_on_and_the_manifest_says_so(bench, alone):
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
+    (folder,) = bench.last.values()
+    (segment,) = folder.manifest().segments
+    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
+    folder.write_manifest(with_entries(folder.manifest(), segments=[older]))
+    (folder,) = bench.run(together(2))
+    assert rows(folder) == alone
+    first, second = folder.manifest().segments
+    assert first.last + 1 == second.first
+    assert (first.environment["torch"], second.environment["workers"]) == ("1.0", "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"model": {"digest": "2"}}, DataError, "another model.digest: 2, not "),
+        ({"task": {"data": "2"}}, DataError, "another task.data: 2, not "),
+        ({"together": "x"}, DataError, "another together: x, not "),
+        (
+            {"editor": {"fields": {"layer": 1}}},
+            PluginError,
+            "another editor.fields.layer: 1, not –",
+        ),
+        ({"seed": 7}, PluginError, "another seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, PluginError, "another edit-harness"),
+    ],
+)
+def test_what_a_worker_has_assembled_otherwise_is_told(bench, change, error, told):
+    (evaluation,) = bench.assembled([HONEST])
+    wanted = evaluation.identity
+    check_identity(wanted, wanted, "n1")
+    with pytest.raises(error) as raised:
+        check_identity(wanted, with_entries(wanted, **change), "n1")
+    assert raised.value.cause.startswith(f"the worker on n1 has {told}")

@@ -1,0 +1,171 @@
+"""A worker without a pool: what it says of itself, what it refuses, what it tells of a batch."""
+
+import pickle
+import socket
+from dataclasses import dataclass, replace
+
+import pytest
+from support.local_workers import Some
+from support.saboteurs import Honest
+
+from edit_harness.errors import DataError, LeakError, PluginError, UsageError
+from edit_harness.registry import packages
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import loop, plan
+from edit_harness.run.spec import ALL, ModelRef, RunSpec
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.distributed import worker
+from edit_harness_plugins.commands.distributed.worker import (
+    Batch,
+    Came,
+    Died,
+    Failed,
+    Finished,
+    Order,
+    Worker,
+)
+
+PLUGINS = Plugins.installed()
+HOST = socket.gethostname()
+NAMES = ("case 0", "case 1", "case 2", "case 4")
+BATCH = Batch({0: frozenset((name, 0) for name in NAMES)})
+
+
+@dataclass
+class Failing(Honest):
+    """Raises an error at one subject."""
+
+    error: str = "ValueError('no edit')"
+
+    def edit(self, model, requests):
+        if requests[0].subject == "Case 2":
+            raise eval(self.error)
+        return super().edit(model, requests)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with a tiny model."""
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    model = tiny_model()
+    model.module.save_pretrained(path)
+    model.tokens.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def ordered(folder, monkeypatch):
+    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
+
+    def ordered(editor=None, model=str(folder), **changes):
+        spec = RunSpec(editor or Honest(), Some(), model=ModelRef(model))
+        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"})
+        return replace(order, **changes)
+
+    return ordered
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)
+
+
+def test_a_card_says_what_the_worker_is(ordered, plugins):
+    card = Worker(0, ordered()).start().card
+    assert card["host"] == HOST
+    assert card["device"] == "cpu"
+    assert card["chunk"] == 2
+    assert "edit-harness" in dict(card["identities"][0].code)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told", "remedy"),
+    [
+        (
+            {"editor": "rmoe"},
+            PluginError,
+            f"there is no editor 'rmoe'; did you mean rome or r-rome? (worker on {HOST})",
+            "installed: ",
+        ),
+        (
+            {"model": "./nowhere"},
+            DataError,
+            f"the model folder ./nowhere does not exist (worker on {HOST})",
+            "name a folder in transformers' layout",
+        ),
+        (
+            {"loading": {"device": "cuda:77"}},
+            UsageError,
+            "the device 'cuda:77' cannot be used",
+            "try --device cpu",
+        ),
+    ],
+)
+def test_what_a_worker_cannot_do_is_told_with_its_host(
+    ordered, plugins, changes, error, told, remedy
+):
+    failed = Worker(0, ordered(**changes)).start()
+    assert isinstance(failed, Failed)
+    again = pickle.loads(pickle.dumps(failed.error))
+    assert type(again) is error
+    assert again.cause.startswith(told)
+    assert again.cause.count(HOST) == 1
+    assert again.remedy.startswith(remedy)
+
+
+def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):
+    missing = str(tmp_path / "mine.py")
+    monkeypatch.setenv(packages.FILES, missing)
+    error = Worker(0, ordered()).start().error
+    assert missing in error.cause
+    assert error.cause.endswith(f"(worker on {HOST})")
+
+
+def started(order):
+    made = Worker(0, order)
+    made.start()
+    return made
+
+
+def came(events):
+    return [event for event in events if isinstance(event, Came)]
+
+
+def test_a_batch_yields_its_rows_in_order_and_what_there_is_to_tell(ordered, plugins):
+    made = started(ordered(Failing()))
+    *events, last = made.run(BATCH)
+    assert last == Finished(0)
+    assert [(place, r.case, r.status) for e in came(events) for place, r in e.records] == [
+        (0, name, "edit_failed" if name == "case 2" else "ok") for name in NAMES
+    ]
+    assert list(made.run(Batch({0: frozenset()}))) == [Came(0, (), [], []), Finished(0)]
+
+
+def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
+    made = started(ordered(Failing("RuntimeError('CUDA error: uncorrectable ECC')")))
+    *events, last = made.run(BATCH)
+    assert isinstance(last, Died)
+    assert "uncorrectable ECC" in last.why
+    assert [r.case for event in came(events) for _, r in event.records] == ["case 0", "case 1"]
+
+
+def test_what_nobody_foresaw_is_told_too(ordered, plugins, monkeypatch):
+    made = started(ordered())
+    monkeypatch.setattr(loop, "chunks", lambda *given, **more: 1 / 0)
+    *_, last = made.run(BATCH)
+    assert last.error.cause.startswith(f"internal error on {HOST}: ZeroDivisionError")
+
+
+class OwnError(DataError):
+    """An error of a plugin's that pickle cannot make again."""
+
+    def __init__(self, file, line):
+        super().__init__(f"{file}:{line} is broken", "mend it")
+
+
+def test_errors_of_plugins_travel_as_ours():
+    made = pickle.loads(pickle.dumps(worker.portable(OwnError("a.json", 3))))
+    assert (type(made), made.cause, made.remedy) == (DataError, "a.json:3 is broken", "mend it")
+    leak = LeakError("a weight", "editor x")
+    made = pickle.loads(pickle.dumps(worker.portable(leak)))
+    assert (type(made), str(made), made.code) == (LeakError, str(leak), 3)

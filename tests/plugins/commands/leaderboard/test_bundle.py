@@ -1,0 +1,274 @@
+"""Bundles that are made to do harm: each is refused with a reason, within the limits of memory and time."""
+
+import json
+import os
+import resource
+import struct
+import time
+import zipfile
+import zlib
+from io import BytesIO
+
+import pytest
+from support.builders import MANIFEST
+from support.bundles import archive_of, digest, sums
+
+from edit_harness.errors import RunFolderError
+from edit_harness.folder.manifest import fingerprint
+from edit_harness_plugins.commands.leaderboard import bundle
+from edit_harness_plugins.commands.leaderboard.bundle import LIMITS, MEMBERS, Limits, Rejected
+from edit_harness_plugins.commands.leaderboard.evidence import Evidence
+from edit_harness_plugins.commands.leaderboard.verify import inspect
+
+SMALL = Limits(compressed=200_000, uncompressed=400_000)
+
+
+def members(**changes):
+    """Return members that are no bundle, but get as far as being unpacked."""
+    return dict.fromkeys(MEMBERS, b"{}\n") | changes
+
+
+def archive(path, entries):
+    """Write an archive of entries as they are given."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        for info, data in entries:
+            written.writestr(info, data)
+    return path
+
+
+def named(*names):
+    return lambda path: archive(path, [(name, b"{}") for name in names])
+
+
+def twice(path):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        return named("manifest.json", "manifest.json")(path)
+
+
+def with_nul(path):
+    path.write_bytes(named("manifest.json_.exe")(path).read_bytes().replace(b"_", b"\0"))
+    return path
+
+
+def encrypted(path):
+    data = bytearray(named("manifest.json")(path).read_bytes())
+    data[6] |= 1
+    data[data.find(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    return path
+
+
+def slow_bomb(path):
+    """Each member is small, all together are not within the size."""
+    noise = os.urandom(4_000)
+    return archive(path, [(name, noise + b"0" * 100_000) for name in MEMBERS])
+
+
+def lying_sizes(path):
+    """The headers say that there are two bytes."""
+    data = bytearray(archive(path, [("samples.jsonl", b"0" * 300_000)]).read_bytes())
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", data, data.find(mark) + at, 2)
+    path.write_bytes(data)
+    return path
+
+
+def nested(path):
+    inner = BytesIO()
+    with zipfile.ZipFile(inner, "w") as written:
+        written.writestr("manifest.json", b"{}")
+    return archive(path, [("inner.zip", inner.getvalue())])
+
+
+def cut_off(path):
+    path.write_bytes(named(*MEMBERS)(path).read_bytes()[:-30])
+    return path
+
+
+def bytes_of(data):
+    def make(path):
+        path.write_bytes(data)
+        return path
+
+    return make
+
+
+def pipe(path):
+    os.mkfifo(path)
+    return path
+
+
+CONTAINERS = {
+    "a path above": (named("../manifest.json"), "a member that no bundle has: ../manifest.json"),
+    "an absolute path": (named("/etc/cron.d/x"), "a member that no bundle has: /etc/cron.d/x"),
+    "a backslash": (named("..\\manifest.json"), "a member that no bundle has"),
+    "a name with a NUL": (with_nul, "a member that no bundle has"),
+    "a name in other letters": (
+        named("Manifest.json"),
+        "a member that no bundle has: Manifest.json",
+    ),
+    "a name with a control sequence": (named("\x1b[2J"), r"a member that no bundle has: \\x1b\[2J"),
+    "a folder": (named("manifest.json/"), "a member that no bundle has: manifest.json/"),
+    "its folder around it": (
+        named("prompt/manifest.json"),
+        "`edit-harness submit RUN` makes a bundle, of nothing but its files and without a folder",
+    ),
+    "litter of a file manager": (named(".DS_Store", "manifest.json"), "no bundle has: .DS_Store"),
+    "a run's folder": (named("manifest.json", "lock"), "no bundle has: lock; `edit-harness submit"),
+    "code": (named("plugin.py"), "a member that no bundle has: plugin.py"),
+    "a pickle": (named("edit.pkl"), "a member that no bundle has: edit.pkl"),
+    "an archive inside": (nested, "a member that no bundle has: inner.zip"),
+    "a name twice": (twice, "two members have the name manifest.json"),
+    "encrypted": (encrypted, "no .zip that can be read: File .* is encrypted"),
+    "a slow bomb": (slow_bomb, r"unpacks to more than [\d,]+ bytes"),
+    "sizes that lie": (lying_sizes, "no .zip that can be read"),
+    "too large": (bytes_of(b"PK" * 200_000), "400,000 bytes, more than 200,000"),
+    "cut off": (cut_off, "no .zip that can be read"),
+    "empty": (bytes_of(b""), "no .zip that can be read"),
+    "no archive": (bytes_of(b"\x7fELF" + bytes(1000)), "no .zip that can be read"),
+    "nothing": (lambda path: path, "no .zip that can be read: .*No such file"),
+    "a pipe": (pipe, "no file: `edit-harness submit RUN` makes a bundle"),
+    "a real folder": (lambda path: path.mkdir() or path, "no file: `edit-harness submit RUN`"),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_that_is_no_bundle(name, tmp_path):
+    make, why = CONTAINERS[name]
+    into = tmp_path / "into"
+    into.mkdir()
+    with pytest.raises(Rejected, match=why):
+        bundle.unpack(make(tmp_path / "bundle.zip"), into, SMALL)
+    assert sum(file.stat().st_size for file in into.iterdir()) <= SMALL.uncompressed
+
+
+def test_what_is_packed_is_unpacked(tmp_path):
+    content = members()
+    for name in ("a.zip", "b.zip"):
+        bundle.pack(content, tmp_path / name)
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    into = tmp_path / "into"
+    into.mkdir()
+    found = bundle.unpack(tmp_path / "a.zip", into, SMALL)
+    assert {name: found[name] for name in content} == {n: digest(d) for n, d in content.items()}
+    assert {path.name: path.read_bytes() for path in into.iterdir()} == {
+        **content, "SHA256SUMS": sums(content),
+    }  # fmt: skip
+
+
+TEXTS = {
+    "NaN": (b'{"a": NaN}', "NaN is no number"),
+    "infinity": (b"[-Infinity]", "-Infinity is no number"),
+    "a number of a million digits": (b"[" + b"7" * 10**6 + b"]", "no JSON: Exceeds the limit"),
+    "a key twice": (b'{"a": 1, "b": {"c": 1, "c": 2}}', "a key is there twice"),
+    "very deep": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+    "half a surrogate": (rb'["\ud800"]', "surrogates not allowed"),
+    "half a surrogate in a key": (rb'{"\udfff": 1}', "surrogates not allowed"),
+    "a byte order mark": (b"\xef\xbb\xbf{}", "byte 0 is not ASCII: 0xef"),
+    "UTF-16": ("{}".encode("utf-16"), "byte 0 is not ASCII"),
+    "a NUL": (b'{"a": "\0"}', "no JSON"),
+    "bytes after it": (b"{} {}", "no JSON"),
+    "nothing": (b"", "no JSON"),
+    "a comment": (b"{} // no", "no JSON"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_json_that_is_not_strict(name):
+    text, why = TEXTS[name]
+    with pytest.raises(Rejected, match=why):
+        bundle.loads(text)
+
+
+def test_json_that_is_strict():
+    for text in ('{"a": [1, -2.5e-3, null, true, "\\u00e9\\ud83d\\ude00"]}', "[" * 16 + "]" * 16):
+        assert bundle.loads(text.encode()) == json.loads(text)
+
+
+MARK = fingerprint(MANIFEST.identity)[:12]
+ROW = {
+    "v": 4, "seq": 0, "fp": MARK, "case": "1", "state": 0, "try": 1, "status": "ok", "values": {},
+}  # fmt: skip
+
+
+def line_of(body):
+    body = body.replace(b"%s", MARK.encode())
+    return body + b', "crc": "%08x"}\n' % zlib.crc32(body)
+
+
+ENDLESS = json.dumps(ROW).replace('"values": {}}', '"values": {"m": {"x": 1e999}}').encode()
+
+
+def row(**fields):
+    """Return a row with other fields; None leaves one out."""
+    found = {name: value for name, value in {**ROW, **fields}.items() if value is not None}
+    return line_of(json.dumps(found).removesuffix("}").encode())
+
+
+FILES = {
+    "no end": (row()[:-1], "the last row was changed or cut off"),
+    "no object": (b"[]\n" + row(), "its checksum does not fit"),
+    "a stale checksum": (row()[:-4] + b'"}\n' + row(), "its checksum does not fit"),
+    "CRLF": ((row() * 2).replace(b"\n", b"\r\n"), "its checksum does not fit"),
+    "another version": (row(v=3), "was made by another version"),
+    "another run": (row(fp="0" * 12), "it is of another run"),
+    "a number of its own": (row(seq=1), "row 1 stands in its place"),
+    "a key twice": (line_of(b'{"v": 4, "seq": 0, "fp": "%s", "case": "1", "case": "2"'), "a key is there twice"),
+    "no status": (row(status=None), "row 0 is none: .*status"),
+    "a number as a case": (row(case=1), "Expected `str`, got `int`"),
+    "a boolean as a number": (row(state=True), "Expected `int`, got `bool`"),
+    "a number beyond floats": (line_of(ENDLESS), "[Nn]umber out of range"),
+    "values that are none": (row(values={"m": {"x": None}}), "Expected `float`, got `null`"),
+    "a number as answers": (row(after=5), "Expected `array`, got `int`"),
+    "an unknown field": (row(zeal=1), "unknown field `zeal`"),
+    "taking back nothing": (row(withdraws=3), "Expected `array`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rows_that_are_none(name, tmp_path):
+    data, why = FILES[name]
+    (tmp_path / "samples.jsonl").write_bytes(data)
+    evidence = Evidence(tmp_path, tmp_path, None)
+    evidence.manifest = MANIFEST
+    with pytest.raises((Rejected, RunFolderError), match=why):
+        _ = evidence.standing
+
+
+def inspected(tmp_path, path, limits=LIMITS):
+    place = tmp_path / "place"
+    place.mkdir()
+    return inspect(path, 3, place, [], limits)
+
+
+def test_a_bundle_of_nonsense_is_refused_in_a_process_of_its_own(tmp_path):
+    content = members(**{"cases.jsonl": b"", "manifest.json": b'{"cases": [\n'})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
+    found = inspected(tmp_path, path)
+    assert [finding.check for finding in found.having("failed")] == ["0.4"]
+    assert "manifest.json: no JSON" in found.having("failed")[0].text
+    assert not found.good
+
+
+def test_memory_is_bounded(tmp_path):
+    """A document of small objects takes many times its size in memory: the process may not have it."""
+    content = members(
+        **{"cases.jsonl": b"", "manifest.json": b'{"a": [' + b"[[]]," * 4_000_000 + b"[]]}"}
+    )
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
+    limits = Limits(memory=700 << 20)
+    found = inspected(tmp_path, path, limits)
+    assert found.having("failed")[0].text == (
+        "reading it ended the process (exit code 1); it may take 120 s of processor time and "
+        "734,003,200 bytes of memory"
+    )
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10 < 2 << 30
+
+
+def test_time_is_bounded(tmp_path):
+    content = members(**{"manifest.json": b'{"a": [' + b"1," * 29_000_000 + b"1]}"})
+    path = archive_of(tmp_path / "bundle.zip", {**content, "SHA256SUMS": sums(content)})
+    begun = time.monotonic()
+    found = inspected(tmp_path, path, Limits(seconds=1))
+    assert "it may take 1 s of processor time" in found.having("failed")[0].text
+    assert time.monotonic() - begun < 60

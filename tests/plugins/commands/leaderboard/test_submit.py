@@ -1,0 +1,121 @@
+"""The command submit: what it refuses, what it packs, and what it tells its user."""
+
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+from support.builders import ROOT, with_entries
+from support.bundles import honest
+from support.commands import edit_harness
+
+from edit_harness import UsageError
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.log import VERSION
+from edit_harness_plugins.commands.leaderboard import submit
+
+pytestmark = pytest.mark.skipif(VERSION < 4, reason="rows have numbers from format 4 on")
+SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
+
+
+SHARD = {
+    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A finished run of all cases of its data, and the baseline for it."""
+    _, baseline, run = honest(tmp_path_factory.mktemp("honest"))
+    return run, baseline
+
+
+def changed(run, tmp_path, **fields):
+    """Return a copy of a run's folder with another manifest."""
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    for path in run.folder.path.iterdir():
+        (folder.path / path.name).write_bytes(path.read_bytes())
+    folder.write_manifest(with_entries(folder.manifest(), **fields))
+    return folder.path
+
+
+def test_a_finished_run_is_packed_and_passes(made, tmp_path):
+    run, baseline = made
+    out = tmp_path / "b.zip"
+    flags = (*SAID, "--out", out, "--baseline", baseline)
+    code, printed = edit_harness("submit", run.folder.path, *flags)
+    assert code == 0
+    assert f"edit-harness verify {out} --baseline {baseline}" in printed.replace("\n", " ")
+    with zipfile.ZipFile(out) as archive:
+        assert {"SHA256SUMS", "submission.json", "samples.jsonl"} < set(archive.namelist())
+        submission = json.loads(archive.read("submission.json"))
+        results = json.loads(archive.read("results.json"))
+    assert (submission["editor"], submission["model"], submission["licence"]) == (
+        "rome",
+        "pocket",
+        "CC-BY-4.0",
+    )
+    assert results["results"]["post_ES,single"] == run.estimates["post_ES"].value
+    again = tmp_path / "again.zip"
+    edit_harness("submit", run.folder.path, *SAID, "--out", again, "--baseline", baseline)
+    assert again.read_bytes() == out.read_bytes()
+    code, _ = edit_harness("verify", out, "--baseline", baseline)
+    assert code == 0
+
+
+def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
+    run, _ = made
+    monkeypatch.setenv("HOME", "/home/ada")
+    path = changed(run, tmp_path, model={"path": "/home/ada/models/x"})
+    edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert b"/home/ada" not in b"".join(archive.read(name) for name in archive.namelist())
+        assert json.loads(archive.read("results.json"))["model"] == "~/models/x"
+
+
+def test_a_run_that_is_not_finished(made, tmp_path):
+    run, _ = made
+    code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
+    assert code == 7
+    assert "is not finished: 87 records missing" in printed
+
+
+def test_what_no_file_has_cannot_be_run_again(made):
+    manifest = with_entries(made[0].manifest, identity={"code": [["Mine", "unversioned 1f"]]})
+    with pytest.raises(UsageError, match="is of Mine, a class that no file has") as error:
+        submit.check(replace(made[0], manifest=manifest))
+    assert "--plugin FILE" in error.value.remedy
+
+
+def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
+    """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
+    run, baseline = made
+    said = ("--contact", "a@example.org", "--tuned-on", "None", "--out", tmp_path / "b.zip")
+    code, printed = edit_harness("submit", run.folder.path, *said)
+    assert code == 2
+    assert printed == (
+        "error: --tuned-on none is not what the run says of its settings: tuned (this project, by "
+        "experiments on pocket)\n       say on which data they were chosen: --tuned-on TEXT\n"
+    )
+    assert not (tmp_path / "b.zip").exists()
+    paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
+    assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
+    assert "--tuned-on pocket" in (ROOT / "README.md").read_text()
+
+
+def test_a_key_is_never_packed(made, tmp_path):
+    run, _ = made
+    path = changed(run, tmp_path, label="sk-" + "a1" * 20)
+    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    assert code == 2
+    assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
+    assert not (tmp_path / "b.zip").exists()
+
+
+@pytest.mark.parametrize(
+    "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
+)
+def test_keys_are_recognised(text):
+    assert submit.KEYS.search(b'{"a": "' + text + b'"}')
+    assert not submit.KEYS.search(text[:12])

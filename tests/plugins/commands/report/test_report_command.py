@@ -1,0 +1,203 @@
+"""The command ``report`` as it is typed: formats, files, and what every number carries."""
+
+import csv
+import io
+import os
+
+import pytest
+import torch
+from click.testing import CliRunner
+from support.builders import with_entries
+from support.commands import failed
+from support.loops import Push
+from support.made_runs import made
+
+from edit_harness.cli import main
+from edit_harness.run.results import Results
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report import facts, layouts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def runs(folder) -> list[Results]:
+    return [made(folder, editor) for editor in (Push(fails=("Ann",)), "prompt")]
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def tell(*args):
+        return CliRunner().invoke(main, ["report", *map(str, args)])
+
+    return tell
+
+
+def paths(runs):
+    return [run.folder.path for run in runs]
+
+
+def test_one_run_is_a_table_of_its_measures(tell, runs):
+    result = tell(*paths(runs[1:]))
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert ["Metric", "Before", "After", "99%", "CI", "n"] in lines
+    after, before = (runs[1].estimates[f"{when}_NS+"] for when in ("post", "pre"))
+    shown = [f"{100 * e.value:.1f}" for e in (before, after)]
+    assert next(line for line in lines if line[:1] == ["NS+"])[2:4] == shown
+
+
+def test_papers_intervals_are_there_for_the_asking(tell, runs):
+    """Item 2 of issue 18: by default our rule, which the caption has no need to name."""
+    path = runs[1].folder.path
+    ours, drawn, published = (
+        tell(path, "--format", "csv", *more).stdout
+        for more in ((), ("--interval", "percentile"), ("--interval", "published"))
+    )
+    assert len({ours, drawn, published}) == 3
+    said = " ".join(tell(path, "--interval", "published", "--layout", "paper").stdout.split())
+    assert "99% published intervals" in said
+    assert "99% intervals" in " ".join(tell(path).stdout.split())
+
+
+def test_several_runs_are_rows(tell, runs):
+    said = tell(*paths(runs)).stdout
+    assert max(map(len, said.splitlines())) <= 80
+    rows = [line.split()[0] for line in said.splitlines() if line.strip()]
+    assert rows.count("prompt") >= 2
+    assert "push: 1 of 10 cases failed and count as failures: 1 edit_failed" in " ".join(
+        said.split()
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "latex", "csv"])
+def test_every_format_says_what_failed_and_what_it_is_of(tell, runs, form):
+    said = " ".join(tell(*paths(runs), "--format", form).stdout.replace("\\", "").split())
+    failures = "10,1" if form == "csv" else "1 of 10 cases failed"
+    wanted = (failures, "push", "counterfactplus", "float32", "single", "wording=instruction")
+    for text in (*wanted, runs[0].manifest.fingerprint[:8]):
+        assert text in said, text
+
+
+def test_csv_has_a_row_for_each_number(tell, runs):
+    rows = list(csv.DictReader(io.StringIO(tell(*paths(runs), "--format", "csv").stdout)))
+    key = ("prompt", "NS+", "after")
+    (row,) = [r for r in rows if (r["editor"], r["measure"], r["when"]) == key]
+    found = runs[1].estimates["post_NS+"]
+    numbers = [float(row[name]) for name in ("estimate", "low", "high", "n")]
+    assert numbers == [found.value, found.low, found.high, found.n]
+    assert {r["when"] for r in rows} == {"before", "after"}
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("a.md", "**"),
+        ("a.tex", "% \\usepackage{booktabs}"),
+        ("a.csv", "measure,"),
+        ("a.txt", "Aft"),
+    ],
+)
+def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
+    result = tell(*paths(runs), "--out", name)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert (tmp_path / name).read_text().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing partial is left
+
+
+def test_a_link_is_written_through(tell, runs, tmp_path):
+    target = tmp_path / "target.md"
+    (tmp_path / "link.md").symlink_to(target)
+    assert tell(*paths(runs), "--out", "link.md").exit_code == 0
+    assert (tmp_path / "link.md").is_symlink()
+    assert target.read_text().startswith("**")
+
+
+def test_a_pipe_is_written_to(tell, runs, tmp_path):
+    pipe = tmp_path / "pipe.md"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert tell(*paths(runs[1:]), "--out", "pipe.md").exit_code == 0
+        assert os.read(reader, 2) == b"**"
+        assert pipe.is_fifo()
+    finally:
+        os.close(reader)
+
+
+def test_html_for_papers_is_a_fragment(tell, runs):
+    said = tell(*paths(runs), "--layout", "paper", "--format", "html").stdout
+    assert said.startswith("<table>\n<caption>CounterFact+, Table 1: neighborhood score</caption>")
+
+
+def test_papers_tables_that_are_missing_are_named(tell, runs):
+    said = " ".join(tell(*paths(runs), "--layout", "paper").stderr.split())
+    assert "missing Seesaw-CF, Table 4: no run of seesaw-cf" in said
+
+
+def test_other_metrics_may_be_asked(tell, runs):
+    said = tell(*paths(runs), "--metrics", "nkl", "--format", "markdown").stdout
+    assert "| NKL ↓ | NKL+ ↓ | n |" in said
+
+
+def test_a_folder_that_is_named_twice_stands_once(tell, runs):
+    result = tell(runs[1].folder.path, f"{runs[1].folder.path}/", "--format", "csv")
+    assert result.stdout == tell(runs[1].folder.path, "--format", "csv").stdout
+
+
+def test_before_and_after_over_other_cases_say_so(folder):
+    """A failed edit has no magnitude after it, and one before."""
+    (grid, *_) = layouts.of_runs([made(folder, Push(fails=("Ann",)))])
+    counts = {names[0]: cells[-1].text for names, cells in grid.rows}
+    assert counts["NS ↑"] == "10"
+    assert counts["EM ↑"] == "10 → 9"
+
+
+def test_precisions_stand_apart(folder, runs):
+    half = made(folder, "prompt", model=tiny_model(dtype=torch.bfloat16))
+    titles = [grid.title for grid in layouts.of_runs([*runs, half])]
+    assert ["bfloat16" in title for title in titles] == [False, True]
+
+
+def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):
+    other = made(folder, Push(), count=3)
+    heads, names = facts.labels([*runs, other])
+    assert heads == ["Editor", "Fields"]
+    assert names == [["push", "fails=Ann"], ["prompt", ""], ["push", ""]]
+    heads, names = facts.labels([runs[1], runs[1]])
+    assert heads == ["Editor", "Run"]
+
+
+def test_folders_are_not_written_to(tell, runs):
+    def stamps():
+        return {p: p.stat().st_mtime_ns for run in runs for p in run.folder.path.iterdir()}
+
+    before = stamps()
+    tell(*paths(runs), "--layout", "paper", "--format", "csv")
+    assert stamps() == before
+
+
+def test_a_name_that_tells_no_format(tell, runs):
+    failed(tell(*paths(runs), "--out", "a.docx"), 2, "a.docx tells no format", "--format")
+
+
+def test_a_file_that_cannot_be_written(tell, runs):
+    failed(tell(*paths(runs), "--out", "no/such/a.md"), 5, "cannot be written", "--out FILE")
+
+
+def test_a_run_that_is_not_finished(tell, folder):
+    run = made(folder, "prompt", count=3)
+    run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
+    failed(tell(run.folder.path), 7, "is not finished: 2 records missing")
+
+
+def test_what_is_no_run(tell, tmp_path):
+    failed(tell(tmp_path), 2, "is no run folder")

@@ -1,0 +1,262 @@
+"""The papers' tables: what they are of, what is unedited, best and second, and what is missing."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from support.loops import Push
+from support.made_runs import made
+
+import edit_harness as eh
+from edit_harness.registry.registry import Plugins
+from edit_harness.stats import Estimate
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.command_line import chosen
+from edit_harness_plugins.commands.report.formats import Cell
+from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, Part, Subsets, named
+from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
+from tests.contracts.folders import JUDGE
+
+LIMIT = 40
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    return [made(folder, editor) for editor in ("none", Push(), "prompt")]
+
+
+@pytest.fixture(scope="module")
+def seesaw(folder):
+    """A run of the bundled sample: four edits of each of ten sets."""
+    with chosen(plugin=[JUDGE]):
+        return eh.evaluate(
+            "ft-l", "seesaw-cf", "pocket", limit=LIMIT, task_args={"samples": 1}, judge="length",
+            output=folder,
+        )  # fmt: skip
+
+
+def numbers(*texts, better="higher"):
+    found = []
+    for text in texts:
+        value = float(text) if text else 0.0
+        estimate = Estimate(value, value, value, 5)
+        found.append(Number(Cell(text), estimate, better) if text else None)
+    return found
+
+
+def marks(*texts, better="higher"):
+    rows = [Row((str(i),), [number]) for i, number in enumerate(numbers(*texts, better=better))]
+    return [row.numbers[0].cell.mark if row.numbers[0] else None for row in marked(rows)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "better", "expected"),
+    [
+        (("1", "3", "2"), "higher", ["", "best", "second"]),
+        (("1", "3", "2"), "lower", ["best", "", "second"]),
+        (("3", "3", "2", "2", "1"), "higher", ["best", "best", "second", "second", ""]),
+        (("-1", "", "-2"), "higher", ["best", None, "second"]),
+        (("1",), "higher", [""]),
+        (("1", "2"), "", ["", ""]),
+    ],
+)
+def test_the_best_is_marked_and_the_second(texts, better, expected):
+    assert marks(*texts, better=better) == expected
+
+
+def test_measures_tasks_and_names_of_the_papers_are_there():
+    plugins = Plugins.installed()
+    measures = {
+        name for c in plugins.of_kind("metric") for name in getattr(c.load(), "measures", {})
+    }
+    for table in PRINTED:
+        assert set(table.measures.values()) <= measures, table.name
+        for task in table.tasks:
+            plugins.find("task", task)
+    assert len({table.name for table in PRINTED}) == len(PRINTED) == 14
+    assert len(FLAWS) == 7
+
+
+def test_names_of_properties_are_the_papers():
+    assert [named(name) for name in ("P19_P21", "P101", "race=Black", "Peru")] == [
+        "birth/gender", "work", "Black", "Peru",
+    ]  # fmt: skip
+
+
+def test_tasks_have_tables_of_their_own(folder, runs):
+    """A run of CounterFact+ has CounterFact's numbers too."""
+    grids, _ = printed([made(folder, "prompt", task="counterfact"), *runs])
+    assert [grid.columns for grid in grids[:2]] == [
+        ["CounterFact", "n"], ["CounterFact", "CounterFact+", "n"],
+    ]  # fmt: skip
+
+
+def test_counterfact_stands_beside_counterfact_plus(runs):
+    grids, missing = printed(runs)
+    assert [grid.title.partition(":")[0] for grid in grids] == [
+        "CounterFact+, Table 1", "CounterFact+, Table 2", "CounterFact+, Table 3",
+    ]  # fmt: skip
+    first = grids[0]
+    assert [*first.heads, *first.columns] == ["Model", "Editor", "CounterFact", "CounterFact+", "n"]
+    assert [names[1] for names, _ in first.rows] == ["unedited", "push", "prompt"]
+    plus = {run.label: run for run in runs}
+    for names, cells in first.rows[1:]:
+        run = plus[names[1]]
+        shown = [f"{100 * run.estimates[f'post_{m}'].value:.1f}" for m in ("NS", "NS+")]
+        assert [cell.text for cell in cells] == [*shown, "10"]
+    assert len(missing) == len(PRINTED) - 3
+    assert "RULE-EDIT, Table 3: no run of rule-edit-hierarchy has Rel, HG" in missing
+
+
+def test_the_unedited_row_is_what_was_before(runs):
+    without = [run for run in runs if run.label != "none"]
+    before = without[-1].estimates["pre_NS+"]
+    for some in (runs, without):
+        grids, _ = printed(some)
+        names, cells = grids[0].rows[0]
+        assert names[1] == "unedited"
+        assert cells[1].text == f"{100 * before.value:.1f}"
+    assert [cell.text for cell in printed(runs)[0][2].rows[0][1][:2]] == ["0", "0"]
+    assert [cell.text for cell in printed(without)[0][2].rows[0][1][:2]] == ["–", "–"]
+
+
+def test_the_run_with_more_cases_counts(folder, runs):
+    short = made(folder, "prompt", limit=3)
+    row = next(row for row in printed([short, *runs])[0][0].rows if row[0][1] == "prompt")
+    assert row[1][-1].text == "10"
+
+
+def test_other_data_and_regimes_have_tables_of_their_own(folder, runs):
+    """Ten cases of other data would be the larger run, and are no better known than three of these."""
+    few = made(folder, "prompt", count=3)
+    batch = made(folder, Push(), regime=eh.Regime("batch", 5))
+    grids = [g for g in printed([*runs, few, batch])[0] if "Table 1:" in g.title]
+    assert [[names[1] for names, _ in grid.rows] for grid in grids] == [
+        ["unedited", "push", "prompt"], ["unedited", "prompt"], ["unedited", "push"],
+    ]  # fmt: skip
+    data = [run.manifest.identity.task.data[:8] for run in (runs[-1], few)]
+    captions = [grid.notes[0] for grid in grids]
+    assert [text in caption for text, caption in zip(data, captions, strict=False)] == [True] * 2
+    assert [caption.rpartition(", ")[2] for caption in captions] == ["n = 10", "n = 3", "n = 10"]
+    assert "batch, 5 at once" in captions[2]
+
+
+def test_only_numbers_of_the_same_cases_are_ranked():
+    some, more = frozenset("ab"), frozenset("abc")
+    found = [
+        Row((str(i),), [replace(number, cases=cases)])
+        for i, (number, cases) in enumerate(zip(numbers("1", "9", "2"), (some, more, some), strict=True))
+    ]  # fmt: skip
+    assert [row.numbers[0].cell.mark for row in marked(found)] == ["second", "", "best"]
+
+
+def test_nothing_is_best_where_all_are_alike():
+    assert marks("0", "0", "0", better="lower") == ["", "", ""]
+
+
+def test_the_order_of_runs_does_not_matter(folder, runs):
+    batch = [made(folder, Push(), regime=eh.Regime("batch", 5), seed=seed) for seed in (0, 1)]
+    (there, _), (back, _) = printed([*runs, *batch]), printed([*runs, *batch[::-1]])
+    unedited = [[g.rows[0] for g in grids] for grids in (there, back)]
+    assert unedited[0] == unedited[1]
+
+
+def test_a_change_of_confidence_is_not_ranked(seesaw):
+    """A collapsed editor has the largest D_d."""
+    tables = [table for table in PRINTED if table.name.startswith("Seesaw-CF, Tables")]
+    assert tables
+    assert not any(table.ranked for table in tables)
+
+
+def test_precisions_have_tables_of_their_own(folder, runs):
+    half = made(folder, "prompt", model=tiny_model(dtype=torch.bfloat16))
+    grids, _ = printed([*runs, half])
+    assert [grid.title for grid in grids[:2]] == [grids[0].title] * 2
+    assert ["float32" in grid.notes[0] for grid in grids[:2]] == [True, False]
+    assert ["bfloat16" in grid.notes[0] for grid in grids[:2]] == [False, True]
+
+
+def test_models_of_one_name_are_told_apart(folder, runs):
+    other = made(folder, "prompt", model=tiny_model(n_embd=16, n_head=2))
+    grids, _ = printed([*runs, other])
+    models = [names[0] for names, _ in grids[0].rows]
+    assert len(set(models)) == 2
+    assert [names[1] for names, _ in grids[0].rows] == [
+        "unedited", "push", "prompt", "unedited", "prompt",
+    ]  # fmt: skip
+
+
+def test_every_number_is_there_in_full(runs):
+    grids, _ = printed(runs)
+    for row in grids[0].data:
+        assert row["low"] <= row["estimate"] <= row["high"]
+        assert row["n"] == 10
+        assert row["unit"] == "share"
+        needed = ("editor", "fields", "task", "version", "model", "weights", "precision", "mode")
+        assert all(name in row for name in needed)
+
+
+def test_groups_are_as_the_metric_s_own_tables_have_them(seesaw):
+    part = Subsets(seesaw)
+    tables = seesaw.tables["confidence"]
+    for set_ in ("P101", "P21_P101"):
+        tests = {row["group"]: row for row in tables[f"tests of D_d by group, {set_}"]}
+        for row in tables[f"D by group, {set_}"]:
+            group = "" if row["group"] == "all" else row["group"]
+            found = Part("set", set_, group)
+            assert part.estimate("change", "D", found).value == pytest.approx(row["D_d"])
+            assert part.estimate("change", "D", found).n == row["cases"]
+            p = tests[row["group"]]["p"]
+            assert part.test("D", found).p == (None if p is None else pytest.approx(p))
+
+
+def test_falls_are_counted_as_the_metric_counts_them(seesaw):
+    tables = seesaw.tables["confidence"]
+    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    ((_, cells),) = grids["Seesaw-CF, Table 8"].rows
+    found = dict(zip(grids["Seesaw-CF, Table 8"].columns, cells, strict=True))
+    for row in tables["groups whose D falls, by set"]:
+        name = "all" if row["set"] == "all" else named(row["set"].partition("_")[0])
+        assert (found[name].text, found[name].detail) == (str(row["falls"]), f"of {row['tests']}")
+    ((_, cells),) = grids["Seesaw-CF, Table 9"].rows
+    found = dict(zip(grids["Seesaw-CF, Table 9"].columns, cells, strict=True))
+    for row in tables["sets in which D falls, by group"]:
+        assert found[named(row["group"])].text == str(row["falls"])
+
+
+def test_cross_property_accuracy_is_by_pair(seesaw):
+    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    table = grids["Seesaw-CF, Table 5"]
+    assert "work" not in table.columns  # a set that asks of no other property
+    expected = {
+        named(f"{row['edited']}_{row['asked']}"): row["after"]
+        for row in seesaw.tables["cross-property"]["CP by pair"]
+        if row["edited"] in ("P19", "P21", "P27", "P101") and row["asked"]
+    }
+    names, cells = table.rows[1]
+    assert names == ["pocket", "ft-l"]
+    found = dict(zip(table.columns, (cell.text for cell in cells), strict=True))
+    for name in table.columns[:-2]:
+        assert found[name] == f"{100 * expected[name]:.1f}"
+
+
+def test_a_kind_of_groups_that_nobody_is_of_leaves_its_table_out(seesaw):
+    _, missing = printed([seesaw])
+    assert "Seesaw-CF, Tables 10 and 11: no run of seesaw-cf has D by race" in missing
+
+
+def test_flaws_have_no_unedited_row(seesaw):
+    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    rows = grids["Seesaw-CF, Table 6"].rows
+    assert {names[2] for names, _ in rows} == {"ft-l"}
+    assert [names[0] for names, _ in rows] == ["work", "language", "birth", "gender", "citizenship"]
+
+
+def test_an_unknown_measure_is_no_error(runs):
+    grids, missing = printed([replace(runs[0], metrics={})])
+    assert (grids, len(missing)) == ([], len(PRINTED))

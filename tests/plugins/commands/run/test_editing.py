@@ -1,0 +1,176 @@
+"""The command ``edit`` and what is done with its result: files of facts, edits and models."""
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from support.builders import record
+from transformers import AutoModelForCausalLM
+
+import edit_harness as eh
+from edit_harness.cli import main
+from edit_harness.edits import Dense, Edit
+from edit_harness_plugins.commands.run.editing import read
+
+FAST = "steps=3,context_count=1,covariance=false"
+FACTS = [
+    {"prompt": "{} is a citizen of", "subject": "Sophia Loren", "target_new": "Japan"},
+    {"prompt": "The native language of {} is", "subject": "Marie Curie", "target_new": "Turkish"},
+]
+QUESTION = "Sophia Loren is a citizen of"
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a command in a folder with a file of facts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "facts.jsonl").write_text("\n".join(map(json.dumps, FACTS)))
+    return lambda *args: CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+def edit(tell, *args):
+    return tell("edit", "--requests", "facts.jsonl", "--editor-args", FAST, *args)
+
+
+def failed(result, code, *parts):
+    assert result.exit_code == code, result.output
+    for part in parts:
+        assert part in " ".join(result.stderr.split())
+
+
+def test_all_facts_are_written_and_kept(tell, tmp_path):
+    result = edit(tell, "--save", "e.safetensors", "--json")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert [r["subject"] for r in told["requests"]] == ["Sophia Loren", "Marie Curie"]
+    assert all(after > before for before, after in zip(told["before"], told["after"], strict=True))
+    model = eh.load_model("pocket")
+    loaded = Edit.load(tmp_path / "e.safetensors", model.digest)
+    requests = [eh.Request(**fact) for fact in FACTS]
+    (after, _) = (
+        model.answer([(loaded, eh.Choose(r.text, (r.target_new,)))])[0].prob(0) for r in requests
+    )
+    assert after == pytest.approx(told["after"][0], rel=1e-4)
+
+
+def test_a_saved_edit_is_tried(tell):
+    edit(tell, "--save", "e.safetensors")
+    asked = ("try", "--edit", "e.safetensors", "--max-new-tokens", 3, "--json")
+    without = json.loads(tell(*asked, "--ask", QUESTION).stdout)
+    assert without["request"] is None
+    assert [v["prompt"] for v in without["views"]] == [QUESTION]
+    fact = ("--prompt", "{} is a citizen of", "--subject", "Sophia Loren", "--target", "Japan")
+    with_fact = json.loads(tell(*asked, *fact).stdout)
+    assert len(with_fact["views"]) == 2
+    view = with_fact["views"][0]
+    assert view["after"]["target"] > view["before"]["target"]
+    alone = without["views"][0]["after"]
+    assert view["after"]["max_logit"] == pytest.approx(alone["max_logit"], rel=1e-4)
+    assert [t["text"] for t in view["after"]["top"]] == [t["text"] for t in alone["top"]]
+    table = tell(*asked[:-1], "--ask", QUESTION)
+    assert "(e.safetensors)" in table.stdout
+    assert "new object" not in table.stdout
+    failed(tell(*asked), 2, "a saved edit is asked nothing", "--ask")
+
+
+def test_a_saved_edit_is_for_the_weights_it_was_made_for(tell, tmp_path):
+    edit(tell, "--save", "e.safetensors", "--save-model", "edited")
+    failed(
+        tell("try", "--edit", "e.safetensors", "--model", "edited", "--ask", QUESTION),
+        4, "made for other weights",
+    )  # fmt: skip
+    failed(tell("try", "--edit", "none.safetensors", "--ask", QUESTION), 4, "none.safetensors")
+
+
+def test_a_saved_model_is_the_edited_one(tell, tmp_path):
+    edit(tell, "--save", "e.safetensors", "--save-model", "edited")
+    model = eh.load_model("pocket")
+    loaded = Edit.load(tmp_path / "e.safetensors")
+    module = AutoModelForCausalLM.from_pretrained(tmp_path / "edited", dtype=torch.float32)
+    ids = torch.tensor([model.tokens.encode(QUESTION).ids])
+    with torch.no_grad(), model.applied(loaded):
+        expected = model.module(ids).logits
+    assert torch.equal(module(ids).logits, expected)
+    assert not torch.equal(model.module(ids).logits, expected)
+    plain = eh.load_model(str(tmp_path / "edited"))
+    assert plain.tokens.encode(QUESTION) == model.tokens.encode(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "parts"),
+    [
+        ((), 2, ("nowhere to put its result", "--save-model DIR")),
+        (("--save-model", "."), 2, ("is there already", "new or empty")),
+        (("--save", "e", "--model", "pocket,gpt2"), 2, ("one model and one editor",)),
+        (("--save", "none/e.safetensors"), 5, ("cannot be written",)),
+    ],
+)
+def test_what_cannot_be_done_is_said(tell, args, code, parts):
+    failed(edit(tell, *args), code, *parts)
+
+
+def test_an_edit_that_is_no_change_of_weights_is_no_model(tell, tmp_path):
+    result = tell("edit", "--editor", "prompt", "--requests", "facts.jsonl",
+                  "--save", "p.safetensors", "--save-model", "edited")  # fmt: skip
+    failed(result, 3, "no change of weights", "--save FILE")
+    assert not (tmp_path / "edited").exists()
+    assert not (tmp_path / "p.safetensors").exists()
+    result = tell(
+        "edit", "--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors"
+    )
+    assert result.exit_code == 0
+    assert "Turkish" in Edit.load(tmp_path / "p.safetensors").prefix
+
+
+def test_an_edit_of_numbers_that_are_not_finite_is_not_kept(tmp_path):
+    model = eh.load_model("pocket")
+    name, tensor = next(iter(model.architecture.projection(0).parameters.items()))
+    broken = Edit({name: Dense(torch.full_like(tensor, float("nan")))})
+    for edit in (
+        broken,
+        Edit(info={"loss": float("nan")}),
+        Edit(info={"losses": [1.0, float("inf")]}),
+    ):
+        with pytest.raises(eh.PluginError, match="numbers that are not finite"):
+            edit.save(tmp_path / "e.safetensors")
+        with pytest.raises(eh.PluginError, match="numbers that are not finite"):
+            eh.save_model(model, edit, tmp_path / "edited")
+    assert not list(tmp_path.iterdir())
+
+
+def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path):
+    path = tmp_path / "facts"
+    expected = [eh.Request(**fact) for fact in FACTS]
+    path.write_text("\n\n".join(map(json.dumps, FACTS)))
+    assert read(path) == expected
+    path.write_text("﻿" + json.dumps(FACTS))
+    assert read(path) == expected
+    path.write_text(json.dumps(record(0, subject="Ada")))
+    (request,) = read(path)
+    assert request.subject == "Ada"
+    assert request.target_true
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no requests"),
+        ("[]", "has no requests"),
+        ("[1", "f:1: not JSON"),
+        ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
+        ('\n{"prompt"', "f:2: not JSON"),
+        ("[3]", "item 1: a request has no prompt and no subject"),
+        (json.dumps({**FACTS[0], "prompt": "lives in"}), "f:1: the prompt 'lives in' has 0 places"),
+        (json.dumps({**FACTS[0], "target_new": 3}), "f:1: 3 is no text"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_line(tmp_path, text, message):
+    path = tmp_path / "f"
+    path.write_text(text)
+    with pytest.raises(eh.DataError) as caught:
+        read(path)
+    assert message in caught.value.cause
+    with pytest.raises(eh.DataError, match="cannot be read"):
+        read(tmp_path / "missing")

@@ -1,0 +1,307 @@
+"""``reproduce`` on a tiny model, with made-up numbers: within, outside, failed, not there."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from support.builders import record
+
+from edit_harness.cli import main
+from edit_harness.testing import tiny_model
+
+PLUGIN = """
+from edit_harness import Editor, hookimpl
+from edit_harness_plugins.commands.studies.reproduce import Pack
+from edit_harness.edits import Edit
+
+class Never(Editor):
+    def edit(self, model, requests):
+        raise ValueError("no")
+
+class Mine(Pack):
+    file = "pack.json"
+
+@hookimpl
+def edit_harness_register_editors(register):
+    register("never", Never, "Fails")
+
+@hookimpl
+def edit_harness_register_packs(register):
+    register("mine", Mine, "Made up")
+"""
+TWICE = {"FT": {"editor": "ft-l"}, "F": {"editor": "ft-l"}}
+TABLE = {
+    "name": "Made up, Table 1", "shows": "a score", "tasks": {"counterfact": "Facts"},
+    "measures": {"NS": "NS", "EM": "EM"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a tiny model, records and the runs that tests make."""
+    path = tmp_path_factory.mktemp("reproducing")
+    (path / "odd.py").write_text(PLUGIN)
+    model = tiny_model()
+    model.module.save_pretrained(path / "tiny")
+    model.tokens.tokenizer.save_pretrained(path / "tiny")
+    facts = [record(i, subject=f"Ada {i}") for i in range(24)]
+    (path / "facts.json").write_text(json.dumps(facts))
+    return path
+
+
+def shown(folder, said, *args):
+    """Write a pack down, and reproduce it in the folder with its plugins."""
+    (folder / "pack.json").write_text(said if isinstance(said, str) else json.dumps(said))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(folder / "odd.py"))
+        return CliRunner().invoke(main, ["reproduce", *(args or ("mine", "-q"))])
+
+
+@pytest.fixture(scope="module")
+def made(folder):
+    """What came of a pack whose two numbers are nothing like ours."""
+    said = pack(cell("FT", "NS", 9.0), cell("unedited", "NS", -9.0))
+    found = json.loads(shown(folder, said, "mine", "-q", "--json").stdout)
+    (run,) = found["runs"]
+    return {**found, "stored": json.loads((folder / run / "results.json").read_text())["results"]}
+
+
+@pytest.fixture(scope="module")
+def ours(made):
+    """Our own number, of FT."""
+    return made["numbers"][0]["ours"]
+
+
+@pytest.fixture
+def tell(folder):
+    """Reproduce a pack; returns what was said, in one line, and the exit code."""
+
+    def tell(said, *args):
+        found = shown(folder, said, *args)
+        return " ".join((found.stdout + found.stderr).split()), found.exit_code
+
+    return tell
+
+
+def pack(*cells, **more):
+    args = {"data": "facts.json"}
+    return {
+        "paper": "Nobody (2026)",
+        "table": TABLE,
+        "digits": 2,
+        "models": {"Tiny": {"name": "tiny"}},
+        "editors": {"FT": {"editor": "ft-l", "args": {"steps": 2}}, "Never": {"editor": "never"}},
+        "runs": [{"task": "counterfact", "args": args, "metrics": ["success", "magnitude"]}],
+        "differs": ["All of it is made up."],
+        "cells": list(cells),
+        **more,
+    }
+
+
+def cell(editor, column, value, **more):
+    return {"model": "Tiny", "editor": editor, "column": column, "value": value, **more}
+
+
+SPREAD = [cell("unedited", "NS", value, apart="to have a spread") for value in (-9.0, 9.0)]
+"""Two printed numbers that are far from each other, so that a wide tolerance still tells something."""
+
+
+def test_within_and_outside(tell, ours):
+    here, there = round(ours, 2), round(ours + 0.3, 2)
+    told, code = tell(pack(cell("FT", "NS", here), *SPREAD))
+    assert (code, "1 within, 0 outside" in told) == (0, True), told
+    told, code = tell(pack(cell("FT", "NS", here), cell("FT", "NS", there + 1), *SPREAD))
+    assert code == 6
+    assert "1 within, 1 outside" in told
+    assert f"outside FT on Tiny, NS: printed {there + 1:.2f}, ours {ours:.3f}" in told
+    assert "is allowed" in told
+    assert "2 not comparable: to have a spread" in told
+    assert "All of it is made up." in told
+
+
+def test_a_printed_interval_widens_the_tolerance(tell, made):
+    value = round(made["numbers"][0]["high"] + 0.3, 2)
+    assert tell(pack(cell("FT", "NS", value), *SPREAD))[1] == 6
+    printed = {"low": value - 0.5, "high": value + 0.5}
+    assert tell(pack(cell("FT", "NS", value, **printed), *SPREAD))[1] == 0
+
+
+def test_what_would_let_anything_pass_is_no_pass(tell, ours):
+    """The one printed number has no spread, so that our interval is wider than what can tell."""
+    told, code = tell(pack(cell("FT", "NS", round(ours, 2))))
+    assert (code, "1 too few cases to tell" in told) == (1, True), told
+    assert "nothing is told of mine: too few cases to tell" in told
+
+
+def test_few_cases_tell_nothing(tell, ours):
+    said = pack(cell("FT", "NS", round(ours, 2)), *SPREAD)
+    told, code = tell(said, "mine", "--limit", "5")
+    assert code == 1
+    assert "too few cases to tell" in told
+
+
+def test_fewer_edits_in_one_model_are_another_experiment(tell):
+    runs = [
+        {"task": "counterfact", "args": {"data": "facts.json"}, "mode": "batch", "batch": "all"}
+    ]
+    said = pack(cell("FT", "NS", 0.5), cell("unedited", "NS", 0.5), runs=runs)
+    told, _ = tell(said, "mine", "-q", "--limit", "22")
+    assert "1 not comparable: with --limit fewer edits share the model" in told
+    assert "not comparable" not in tell(said)[0].replace("0 not comparable", "")
+
+
+def test_the_unedited_model_is_what_runs_measured_before(made):
+    after, before = made["numbers"]
+    stored = made["stored"]
+    assert (before["ours"], before["n"]) == (stored["pre_NS,single"], 24)
+    assert [after[key] for key in ("ours", "low", "high")] == [
+        stored[f"post_NS{end},single"] for end in ("", "_low", "_high")
+    ]
+
+
+def test_failed_cases_have_a_code_of_their_own(tell):
+    told, code = tell(pack(cell("Never", "NS", 0.0), *SPREAD))
+    assert code == 1, told
+    assert "0 within" in told
+    assert "the run has no such number" in " ".join(told.split()), (
+        "no case was measured after an edit"
+    )
+
+
+def test_an_editor_that_cannot_run_is_not_compared(tell, ours):
+    said = pack(cell("FT", "NS", round(ours, 2)), cell("ROME", "NS", 0.5), *SPREAD)
+    said["editors"]["ROME"] = {"editor": "rome"}
+    told, code = tell(said)
+    assert code == 4, "its statistics have to be made first"
+    assert "1 within" in told
+    assert "1 not comparable: not run" in told
+
+
+def test_a_model_that_is_not_there(tell):
+    said = pack(cell("FT", "NS", 0.5), models={"Tiny": {"name": "./nowhere"}})
+    told, code = tell(said)
+    assert code == 4
+    assert "error: the model folder ./nowhere does not exist" in told
+
+
+def test_the_rest_of_the_table_is_run_without_it(tell, ours):
+    more = {"Tiny": {"name": "tiny"}, "Gone": {"name": "./nowhere"}}
+    gone = {**cell("FT", "NS", 0.5), "model": "Gone"}
+    said = pack(cell("FT", "NS", round(ours, 2)), gone, *SPREAD, models=more)
+    told, code = tell(said)
+    assert code == 4
+    assert "1 within" in told
+    assert "1 not comparable: not run" in told
+    told, code = tell(said, "mine", "-q", "-m", "tiny")
+    assert code == 0, "-m leaves the others out"
+    assert "not run" not in told
+    said["cells"] = [*said["cells"][:2], {**gone, "editor": "unedited", "value": -9.0}]
+    told, code = tell(said, "mine", "-q", "-m", "tiny")
+    assert code == 0, "what a column spreads over is told by the whole table"
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "cause"),
+    [
+        ("tiny2", 2, "tiny2 is no model of mine"),
+        ("Huge=tiny2", 2, "Huge=tiny2 is no model of mine"),
+    ],
+)
+def test_a_model_of_no_row(tell, folder, model, code, cause):
+    if not (folder / "tiny2").exists():
+        (folder / "tiny2").symlink_to(folder / "tiny")
+    told, found = tell(pack(cell("FT", "NS", 0.5)), "mine", "-q", "-m", model)
+    assert (found, cause in told) == (code, True), told
+    assert "error: " in told
+
+
+def test_a_copy_of_a_model_can_be_named(tell, folder, ours):
+    if not (folder / "tiny2").exists():
+        (folder / "tiny2").symlink_to(folder / "tiny")
+    said = pack(cell("FT", "NS", round(ours, 2)), *SPREAD)
+    told, code = tell(said, "mine", "-q", "-m", "Tiny=tiny2")
+    assert (code, "1 within" in told) == (0, True), told
+
+
+def test_orderings(tell):
+    """FT changes probabilities and no edit does not, so that one is above the other for sure."""
+    said = pack(
+        cell("FT", "EM", 0.9, n=500), cell("none", "EM", 0.1, n=500), cell("r", "EM", 0.88, n=500),
+        compares="orderings",
+        editors={
+            "FT": {"editor": "ft-l", "args": {"steps": 2}},
+            "none": {"editor": "none"}, "r": {"editor": "ft", "args": {"steps": 1}},
+        },
+    )  # fmt: skip
+    told, code = tell(said)
+    assert "as printed they differ by no more than chance (n = 500)" in told
+    assert code == 0, told
+    assert ", 0 reversed" in told
+    said["cells"][0]["value"], said["cells"][1]["value"] = 0.1, 0.9
+    told, code = tell(said)
+    assert code == 6
+    assert "none on Tiny, EM: printed above FT (0.9 and 0.1), and is below" in told
+
+
+def test_figures_are_of_the_same_cases(tell, ours):
+    exact = cell("FT", "NS", ours, n=24)
+    said = pack(exact, compares="figures", within=1e-6)
+    assert tell(said)[1] == 0
+    said["cells"][0] = {**exact, "value": ours + 1e-5}
+    told, code = tell(said)
+    assert (code, "outside FT on Tiny, NS" in told) == (6, True), told
+    told, code = tell(said, "mine", "-q", "--limit", "20")
+    assert code == 1
+    assert "the figure is of 24 cases, and here are 20" in told
+
+
+def test_nothing_is_run_twice(tell, ours):
+    told, _ = tell(pack(cell("FT", "NS", ours)), "mine")
+    assert "nothing is run" in told
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("{", "pack 'mine' of odd.py cannot be read: Input data was truncated"),
+        ("{}", "missing required field `paper`"),
+        (pack(), "Expected `array` of length >= 1 - at `cells`"),
+        (pack({**cell("FT", "NS", 1), "colour": "red"}), "unknown field `colour` - at `cells[0]`"),
+        (pack(cell("FT", "NS", 1), compares="looks"), "Invalid enum value 'looks' - at `compares`"),
+        (pack(cell("FT", "NS", 1), table="Table 99"), "no table is called 'Table 99'"),
+        (pack(cell("FT", "NS", "much")), "got `str` - at `cells[0].value`"),
+        (pack(cell("FT", "NS", float("inf"))), "JSON is malformed"),
+        (
+            pack(cell("FT", "NS", 1), editors={"FT": {"editor": "lost"}}),
+            "there is no editor 'lost'",
+        ),
+        (pack(cell("FT", "NS", 1), unit=0), "- at `unit`"),
+        (pack(cell("FT", "NS", 1), level=99), "- at `level`"),
+        (
+            pack(cell("FT", "NS", 1), cell("F", "NS", 1), editors=TWICE),
+            "FT and F of the pack are both editor ft-l",
+        ),
+        ("[]", "Expected `object`, got `array`"),
+    ],
+)
+def test_a_pack_that_says_what_it_cannot_mean(tell, said, cause):
+    told, code = tell(said)
+    assert (code, cause in told) == (3, True), told
+    assert "Traceback" not in told
+
+
+def test_which_pack(tell):
+    told, code = tell(pack(cell("FT", "NS", 1)), "-q")
+    assert (code, "edit-harness reproduce PACK; see: edit-harness ls packs" in told) == (2, True)
+    told, code = tell(pack(cell("FT", "NS", 1)), "minne")
+    assert (code, "did you mean mine?" in told) == (3, True)
+
+
+def test_packs_are_listed_and_have_cards(folder, monkeypatch):
+    (folder / "pack.json").write_text(json.dumps(pack(cell("FT", "NS", 1))))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(folder / "odd.py"))
+    card = CliRunner().invoke(main, ["show", "mine"]).stdout
+    assert "All of it is made up." in card
+    assert "mine" in CliRunner().invoke(main, ["ls", "packs"]).stdout

@@ -1,0 +1,310 @@
+"""The command ``trace`` on the bundled model: where its facts are, and what bad input is told."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats as scipy_stats
+from support.pocket_flips import flip_share
+
+from edit_harness import DataError, Request, ResourceError, stats
+from edit_harness.cli import main
+from edit_harness.files import finite
+from edit_harness.model.tokens import Continuation
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import assembly
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.studies.trace import trace as command
+from edit_harness_plugins.commands.studies.trace.patching import Fact, Method, Traced
+from edit_harness_plugins.commands.studies.trace.trace import (
+    END,
+    FIRST,
+    FURTHER,
+    LAST,
+    MIDDLE,
+    NEXT,
+    ROLES,
+)
+
+FACT = ("--prompt", "{} plays the sport of", "--subject", "Lionel Messi")
+HOSTILE = "<script>\x1b[31m"
+
+
+@pytest.fixture(scope="module")
+def pocket():
+    """The bundled model, loaded once for all commands here."""
+    return assembly.load(Plugins.installed(), "pocket", device="cpu")
+
+
+@pytest.fixture
+def tell(monkeypatch, pocket):
+    """Run the command on the model that is there already."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(assembly, "load", lambda *_, **__: pocket)
+    return lambda *args: CliRunner().invoke(main, ["trace", *map(str, args)])
+
+
+def failed(result, code, *texts):
+    assert result.exit_code == code, result.output
+    for text in texts:
+        assert text in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
+    """What patching another subject's state there showed, seen another way."""
+    result = tell("-t", "counterfactplus", "-L", 16, "--samples", 3, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    total = found["probability"]["total_effect"]["value"]
+    assert total > 0.3
+    values = {
+        kind: [[each["value"] for each in line] for line in grid]
+        for kind, grid in found["indirect_effects"].items()
+    }
+    last = ROLES.index(LAST)
+    early = values["hidden"][last]
+    assert min(early[:3]) > 0.4 * total  # layers 0 to 2 hold it
+    assert early[5] < 0.05 * total  # and it is gone in the end
+    assert max(map(max, values["hidden"][:last])) < 0.2 * total  # nor is it at other subject tokens
+    mlp = values["mlp"][last]
+    assert mlp.index(max(mlp)) == 0
+    assert mlp[0] > 0.4 * total
+    assert max(map(max, values["attention"][: last + 1])) < 0.25 * total
+    late = values["attention"][-1]
+    assert late.index(max(late)) >= 3  # the attention of the last token fetches it
+
+
+def test_layers_whose_state_carries_another_subjects_answer_over_are_those_of_the_trace(
+    tell, pocket
+):
+    """Patching a subject's last token by another's, and restoring it, tell the same of each layer."""
+    result = tell("-t", "counterfactplus", "-L", 8, "--samples", 2, "--kinds", "hidden", "--json")
+    grid = json.loads(result.stdout)["indirect_effects"]["hidden"]
+    effects = [grid[ROLES.index(LAST)][layer]["value"] for layer in range(6)]
+    for layer, flips in ((0, True), (2, True), (4, False), (5, False)):
+        share = flip_share(pocket, layer, 12)
+        assert share > 0.7 if flips else share < 0.5, (layer, share)
+        assert (effects[layer] > 0.5 * max(effects)) == flips
+
+
+def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
+    result = tell(*FACT, "--samples", 2)
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert "fact     Lionel Messi plays the sport of → football" in lines
+    heads = [line for line in lines if line.startswith("Indirect effect of")]
+    assert heads == [
+        "Indirect effect of a hidden state",
+        "Indirect effect of MLP outputs",
+        "Indirect effect of attention outputs",
+    ]
+    assert sum(line.startswith("i*") for line in lines) == 3
+    assert "layer from left to right; pale 0.00, dark" in result.stdout
+
+
+def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
+    args = (*FACT, "--samples", 2, "--kinds", "mlp", "--json")
+    one, again, other = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
+    assert one == again
+    found = json.loads(one)
+    assert found["noise"] | {"of_embeddings": 0} == {
+        "standard_deviations": 3.0, "of_embeddings": 0, "samples": 2, "seed": 0
+    }  # fmt: skip
+    assert found["facts"] == {
+        "task": None, "known": 1, "asked": 1, "digest": json.loads(other)["facts"]["digest"]
+    }  # fmt: skip
+    assert list(found["indirect_effects"]) == ["mlp"]
+    assert found["probability"]["clean"] == json.loads(other)["probability"]["clean"]
+    assert found["probability"]["noised"] != json.loads(other)["probability"]["noised"]
+
+
+def test_a_target_may_be_given(tell):
+    result = tell(*FACT, "--target", "basketball", "--samples", 1, "--kinds", "hidden", "--json")
+    found = json.loads(result.stdout)
+    assert found["fact"] == "Lionel Messi plays the sport of → basketball"
+    assert found["probability"]["clean"]["value"] < 0.5
+
+
+def test_one_number_has_no_interval(tell):
+    args = (*FACT, "--samples", 1, "--kinds", "mlp")
+    found = json.loads(tell(*args, "--json").stdout)
+    assert {(e["low"], e["high"]) for e in found["probability"].values()} == {(None, None)}
+
+
+def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
+    pytest.importorskip("matplotlib")
+    page, image = tmp_path / "a.html", tmp_path / "a.png"
+    args = ("--prompt", "{} is in", "--subject", f"Rome{HOSTILE}", "--samples", 1)
+    result = tell(*args, "--kinds", "hidden", "--html", page, "--png", image)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.stdout
+    text = page.read_text()
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert "&lt;script&gt;" in text
+    assert image.read_bytes().startswith(b"\x89PNG")
+    assert f"saved    {page}" in result.stderr.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "texts"),
+    [
+        ((), 2, ("a fact to trace has a prompt and a subject", "or --task NAME")),
+        (("--prompt", "{} lives in"), 2, ("a fact to trace has a prompt and a subject",)),
+        (("--prompt", "Ada lives in", "--subject", "Ada"), 2, ("has not exactly one {}",)),
+        ((*FACT, "--kinds", "hidden,heads"), 2, ("'heads'", "known: hidden, mlp, attention")),
+        ((*FACT, "--window", "7"), 2, ("a window of 7 is wider than the model's 6 layers",)),
+        ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
+        ((*FACT, "--noise", "0"), 2, ("noise",)),
+        (("-t", "nosuch"), 3, ("nosuch",)),
+        ((*FACT, "--samples", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
+    ],
+)
+def test_bad_input_is_told_in_a_line(tell, args, code, texts):
+    failed(tell(*args), code, *texts)
+
+
+def test_only_known_facts_are_traced_each_once_until_there_are_enough(pocket):
+    true = [
+        Request("{} plays the sport of", "Lionel Messi", "tennis", "football"),
+        Request("{} is a country in", "Croatia", "Asia", "Europe"),
+    ]
+    wrong = Request("{} plays the game of", "Lionel Messi", "tennis", "chess")
+    without = Request("{} lives in", "Ada", "Oslo")
+    asked = [wrong, without, true[0], true[0], true[1]]
+    facts, _, line = command.known(pocket, asked, None, "mine")
+    assert [fact.text for fact in facts] == [request.text for request in true]
+    assert line == ("2 of the first 3 facts of mine: the model answers their true object first")
+    assert command.known(pocket, asked, 1, "mine")[1] == 2
+    with pytest.raises(DataError, match="knows none of the 1 fact of mine that have") as error:
+        command.known(pocket, [wrong, without], None, "mine")
+    assert error.value.code == 4
+
+
+def test_a_text_that_memory_does_not_hold_is_told(monkeypatch):
+    import torch
+
+    model = tiny_model()
+    fact = Fact.of(model, Request("{} lives in", "Ada", "Paris"))
+
+    def full(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(type(model), "logits", full)
+    with pytest.raises(ResourceError, match="the states of a fact do not fit the memory of cpu"):
+        command.traced(model, [fact], Method(samples=1))
+
+
+LAYERS = 3
+
+
+def fact(tokens, subject):
+    return Fact("text", Continuation(tuple(range(tokens)), (9,)), subject)
+
+
+def traced(tokens, subject, noises=4, seed=0, clean=0.9):
+    """Random probabilities; none is changed before the subject."""
+    rng = np.random.default_rng(seed)
+    noised = rng.uniform(0, 0.3, noises)
+    restored = {}
+    for kind in ("hidden", "mlp"):
+        restored[kind] = noised[:, None, None] + rng.uniform(0, 0.5, (noises, tokens, LAYERS))
+        restored[kind][:, : subject.start] = noised[:, None, None]
+    return Traced(fact(tokens, subject), clean, noised, restored)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "subject", "expected"),
+    [
+        (8, range(1, 5), [FIRST, MIDDLE, MIDDLE, LAST, NEXT, FURTHER, END]),
+        (5, range(1, 3), [FIRST, LAST, NEXT, END]),
+        (3, range(1), [LAST, NEXT, END]),
+        (2, range(1), [LAST, END]),
+        (4, range(2, 4), [FIRST, LAST]),
+    ],
+)
+def test_each_token_from_the_subject_on_is_of_one_kind(tokens, subject, expected):
+    assert command.roles(fact(tokens, subject)) == expected
+
+
+def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
+    traces = [traced(8, range(1, 5), seed=1), traced(3, range(1), seed=2)]
+    found = command.of_facts(traces)
+    assert (found.over, found.rows) == ("facts", ROLES)
+    one, other = (t.restored["mlp"] - t.noised[:, None, None] for t in traces)
+    last = found.indirect["mlp"][ROLES.index(LAST)][2]
+    assert last.value == pytest.approx((one[:, 4, 2].mean() + other[:, 0, 2].mean()) / 2)
+    assert last.n == 2
+    middle = found.indirect["mlp"][ROLES.index(MIDDLE)][0]
+    assert middle.value == pytest.approx(one[:, 2:4, 0].mean())
+    assert middle.n == 1
+    assert found.total.value == pytest.approx(0.9 - np.mean([t.noised.mean() for t in traces]))
+
+
+def test_a_kind_that_no_fact_has_is_missing():
+    found = command.of_facts([traced(2, range(1), seed=s) for s in range(12)])
+    missing = found.indirect["hidden"][ROLES.index(MIDDLE)][0]
+    assert missing.n == 0
+    assert math.isnan(missing.value)
+    heat = command.heat_maps(found, 1)[0]
+    assert heat.values[ROLES.index(MIDDLE)] == [None] * LAYERS
+    only = finite(command.as_data(found))["indirect_effects"]["hidden"][ROLES.index(MIDDLE)][0]
+    assert json.loads(json.dumps(only, allow_nan=False)) == {
+        "value": None, "low": None, "high": None, "n": 0
+    }  # fmt: skip
+
+
+def test_intervals_are_those_of_stats_over_facts():
+    traces = [traced(2, range(1), seed=s) for s in range(30)]
+    found = command.of_facts(traces)
+    values = np.array([(t.restored["mlp"][:, 1, 0] - t.noised).mean() for t in traces])
+    alone = stats.estimates({"x": values}, stats.column_means)["x"]
+    shown = found.indirect["mlp"][ROLES.index(END)][0]
+    assert (shown.value, shown.n) == (pytest.approx(alone.value), 30)
+    assert (shown.low, shown.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
+
+
+def test_effects_of_one_fact_are_by_token_and_over_its_noises():
+    one = traced(4, range(1, 3), noises=20)
+    found = command.of_fact(one, ["The", " Sp", "ace", " is"])
+    assert found.rows == ("The", " Sp*", "ace*", " is")
+    assert (found.clean.value, found.clean.n) == (0.9, 1)
+    assert found.total.n == 20
+    assert found.total.low < found.total.value < found.total.high
+    assert found.indirect["hidden"][0][0].value == 0
+    expected = (one.restored["mlp"][:, 3, 1] - one.noised).mean()
+    assert found.indirect["mlp"][3][1].value == pytest.approx(expected)
+
+
+def test_maps_share_one_scale():
+    one = traced(4, range(1, 3))
+    one.restored["mlp"][:, 2, 1] = one.noised + 0.8
+    one.restored["hidden"][:, 3, 2] = one.noised + 0.6
+    hidden, mlp = command.heat_maps(command.of_fact(one, ["The", " Sp", "ace", " is"]), 2)
+    assert hidden.scale == mlp.scale == (0.0, pytest.approx(0.8))
+    assert hidden.title == "Indirect effect of a hidden state"
+    assert mlp.title == "Indirect effect of MLP outputs of 2 layers around each"
+
+
+def test_one_noise_has_no_interval():
+    one = traced(3, range(1), noises=1)
+    found = command.of_fact(one, ["a", "b", "c"])
+    assert command.shown(found.noised) == f"{one.noised[0]:.2f}"
+    assert command.shown(replace(found.noised, value=-0.001)) == "0.00"
+
+
+def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
+    own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
+    found = command.of_fact(own, ["Ada", " lives"])
+    most = scipy_stats.beta.ppf(0.995, 2 * 0.06 + 1, 2 - 2 * 0.06)  # as of a share of 0.06 of 2
+    assert command.shown(found.noised) == f"0.06 (0.00 to {most:.2f})"
+    least = 2 * scipy_stats.beta.ppf(0.005, 2 * 0.965, 3 - 2 * 0.965) - 1  # and of 0.93, in -1 to 1
+    assert command.shown(found.total) == f"0.93 ({least:.2f} to 1.00)"
+    assert command.shown(found.clean) == "0.99"
+    clean = finite(command.as_data(found))["probability"]["clean"]
+    assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}

@@ -1,0 +1,318 @@
+"""Controls of a run: when they are put to edited models, what of it is kept, and who is refused."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from support.builders import record
+from support.loops import Push
+
+import edit_harness as eh
+from edit_harness import Control, Graded, Marks, Regime
+from edit_harness.edits import Edit
+from edit_harness.folder.folder import RunFolder
+from edit_harness.run.plan import sample
+from edit_harness.run.results import Results
+from edit_harness_plugins.commands.report.facts import remarks, sound
+from edit_harness_plugins.commands.report.layouts import besides
+from edit_harness_plugins.controls.collapse import perplexities
+from edit_harness_plugins.controls.effects import side_effects
+from edit_harness_plugins.reading import reread
+
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
+SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2,))
+TEXTS = ((5, 9, 2, 7), (3, 3, 8), (11, 4, 6, 1, 2))
+MARK = "control:likelihood"
+
+
+@dataclass
+class Likelihood(Control):
+    """What the module itself makes of three rows of tokens."""
+
+    seen: list = field(default_factory=list, init=False)
+    module: torch.nn.Module | None = field(default=None, init=False)
+
+    def prepare(self, model):
+        self.module = model.module
+
+    @torch.no_grad()
+    def examine(self):
+        torch.manual_seed(0)  # as strangers' code does
+        values = tuple(-float(self.module(torch.tensor([t]), labels=torch.tensor([t])).loss)
+                       for t in TEXTS)  # fmt: skip
+        self.seen.append(values)
+        return Graded("three", {"loglikelihood": Marks(values)})
+
+
+@pytest.fixture
+def evaluate(tmp_path, model):
+    """Run an editor on seven records and a tiny model."""
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+
+    def evaluate(editor=None, control=None, output="results", **changes):
+        given = {"controls": [control]} if control else {}
+        task = {"task_args": {"data": str(facts)}, "output": tmp_path / output}
+        return eh.evaluate(editor or Push(), "counterfact", model, **{**task, **given, **changes})
+
+    return evaluate
+
+
+def lines(run, drop=("seconds", "crc", "fp")):
+    rows = (json.loads(line) for line in run.folder.samples.read_text().splitlines())
+    return [{k: v for k, v in row.items() if k not in drop} for row in rows]
+
+
+def of_control(run):
+    return [r for r in run.everything if r.case == MARK]
+
+
+def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
+    control = Likelihood()
+    run = evaluate(control=control, control_args={"sample": 3})
+    chosen = sample(7, 3, seed=0)
+    assert [r.visit for r in of_control(run)] == [(MARK, number) for number in chosen]
+    assert lines(run)[:7] == lines(evaluate(output="without"))
+    assert len(control.seen) == 4, "the unedited model is examined once"
+    for row in of_control(run):
+        edit = Push().edit(model, [eh.Request("{} is", NAMES[row.state - 1], "x")])
+        with model.applied(edit):
+            assert row.after[0]["marks"]["loglikelihood"]["values"] == list(
+                control.examine().marks["loglikelihood"].values
+            )
+    (effect,) = side_effects(run).effects
+    assert (effect.models, effect.documents, effect.over) == (3, 3, "models")
+    (grid,) = besides([run])
+    assert "likelihood" in str(grid.rows)
+
+
+@pytest.mark.parametrize(("regime", "states"), [(Regime("batch", 3), [1, 2, 3]), (SEQUENCE, range(1, 8))])  # fmt: skip
+def test_edits_that_share_a_model_are_examined_where_cases_are(evaluate, regime, states):
+    control = Likelihood()
+    run = evaluate(control=control, regime=regime)
+    assert [r.state for r in of_control(run)] == list(states)
+    assert len(control.seen) == 1 + len(states)
+    plain = [row for row in lines(run, ("seconds", "crc", "fp", "seq")) if row["case"] != MARK]
+    assert plain == lines(
+        evaluate(output="without", regime=regime), ("seconds", "crc", "fp", "seq")
+    )
+    (effect,) = side_effects(run).effects
+    assert list(effect.states) == list(states)
+    assert effect.over == ("models" if regime.mode == "batch" else "documents")
+
+
+def test_a_run_goes_on_where_it_was_cut_off(evaluate):
+    whole = evaluate(control=Likelihood(), control_args={"sample": 4})
+    samples = whole.folder.samples
+    expected, rows = lines(whole), samples.read_bytes().splitlines(keepends=True)
+    for kept in (9, 3):
+        samples.write_bytes(b"".join(rows[:kept]))
+        control = Likelihood()
+        again = evaluate(control=control, control_args={"sample": 4})
+        assert lines(again) == expected
+        assert again.results() == whole.results()
+        assert len(control.seen) == 1 + min(11 - kept, 4)
+
+
+def test_its_numbers_are_read_from_the_folder_alone(evaluate):
+    run = evaluate(control=Likelihood())
+    again = Results.read(RunFolder(run.folder.path), run.metrics)
+    assert again.results() == run.results()
+    found = run.results()["control"]["likelihood"]["loglikelihood"]
+    assert found["models"] == 7
+    assert found["difference"] == pytest.approx(found["after"] - found["before"])
+    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
+    assert read.results() == run.results()
+
+
+def test_controls_make_another_run(evaluate):
+    plain, controlled = evaluate(), evaluate(control=Likelihood())
+    other = evaluate(control=Likelihood(), control_args={"sample": 2})
+    assert len({run.folder.path for run in (plain, controlled, other)}) == 3
+    assert not plain.manifest.identity.controls
+
+
+def test_a_failed_edit_leaves_its_control_out(evaluate):
+    run = evaluate(Push(fails=("Bob",)), Likelihood())
+    assert [r.status for r in of_control(run)] == ["ok", "edit_failed"] + ["ok"] * 5
+    assert side_effects(run).effects[0].models == 6
+    assert not sound(run)
+
+
+@dataclass
+class Broken(Likelihood):
+    answer: object = None
+
+    def examine(self):
+        if self.answer is None:
+            raise ValueError("no such thing")
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(None, "error"), ("words", "plugin_error")],
+)
+def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
+    run = evaluate(control=Broken(answer=answer))
+    assert [r.status for r in run.everything if r.case == "control:broken"] == [status] * 7
+    assert not run.failures
+    assert not sound(run)
+    (said,) = (text for label, text in remarks(run) if label == "control")
+    assert said.startswith(
+        f"no answer of 7 edited models to broken, left out here; the first: {status}"
+    )
+    assert side_effects(run).effects == []
+
+
+class Hooked(Push):
+    """Edits by what only rows of a batch have."""
+
+    def edit(self, model, requests):
+        return Edit(prefix="Ada lives in Rome.")
+
+
+def test_any_edit_is_asked_for_the_text(evaluate):
+    run = evaluate(Hooked(), "text", control_args={"sample": 2})
+    (effect,) = side_effects(run).effects
+    assert (effect.control, effect.name, effect.models) == ("text", "perplexity", 2)
+    assert effect.after != effect.before
+
+
+@pytest.mark.parametrize("regime", [Regime("batch", 3), SEQUENCE])
+def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate, regime):
+    plain, asked = (evaluate(control=c, regime=regime) for c in (None, "text"))
+    assert [r.visit for r in asked.everything] == [r.visit for r in plain.everything]
+    assert side_effects(plain).effects == []
+    (effect,) = side_effects(asked).effects
+    old, new = perplexities(asked)[max(effect.states)]
+    assert effect.states[max(effect.states)] == pytest.approx((old, new))
+    found = asked.results()["control"]["text"]["perplexity"]
+    assert found["documents"] == 1
+    assert found["difference_low"] is None, "of one text, or three models, there is no interval"
+    (grid,) = besides([asked])
+    assert "text perplexity" in str(grid.rows)
+
+
+@dataclass
+class Writing(Likelihood):
+    """Changes the model that it measures."""
+
+    def examine(self):
+        found = super().examine()
+        with torch.no_grad():
+            next(self.module.parameters())[0] += 1.0
+        return found
+
+
+def test_a_control_that_changes_the_weights_is_named(evaluate):
+    with pytest.raises(eh.errors.LeakError) as raised:
+        evaluate(control=Writing(), control_args={"sample": 1})
+    assert raised.value.cause.startswith("control writing changed the model itself; not as before:")
+    assert "editor" not in raised.value.cause
+
+
+@dataclass
+class Numberless(Control):
+    def examine(self):
+        return Graded("none", {}, {"f1": "it is no mean"})
+
+
+def test_a_control_without_any_number_is_told(evaluate):
+    run = evaluate(control=Numberless(), control_args={"sample": 2})
+    assert not sound(run)
+    said = [text for label, text in remarks(run) if label == "control"]
+    assert said == [
+        "left out: f1 of numberless: it is no mean, of the unedited model (2 of 2 edited models)",
+        "no number at all of numberless",
+    ]
+    assert run.results()["control_left_out"] == {
+        "numberless": {"f1": "it is no mean, of the unedited model (2 of 2 edited models)"}
+    }
+
+
+@dataclass
+class Wavering(Likelihood):
+    """Has a number before the edits only."""
+
+    def examine(self):
+        first = not self.seen
+        found = super().examine()
+        return found if first else Graded("three", {}, {"loglikelihood": "NaN of 3"})
+
+
+def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
+    run = evaluate(control=Wavering(), control_args={"sample": 2})
+    assert side_effects(run).effects == []
+    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
+    assert (
+        side_effects(read)
+        .uncompared["wavering"]["loglikelihood"]
+        .startswith("NaN of 3, of the edited model")
+    )
+
+
+def test_an_edit_that_no_control_sees_is_said(tmp_path):
+    from click.testing import CliRunner
+
+    from edit_harness.cli import main
+
+    plugin = tmp_path / "own.py"
+    plugin.write_text(OWN)
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:2])]))
+    eh.save_model(eh.testing.tiny_model(), eh.edits.UNEDITED, tmp_path / "tiny")
+    made = CliRunner().invoke(
+        main,
+        ["--plugin", str(plugin), "--editor", "prompt,none", "--task", "counterfact",
+         "--task-args", f"data={facts}", "--metrics", "success", "--model", str(tmp_path / "tiny"),
+         "--control", "constant", "-o", str(tmp_path / "results"), "--new"],
+    )  # fmt: skip
+    assert made.exit_code == 1, made.stderr
+    said = " ".join(made.stderr.split())
+    assert "the edit is one by a text before the prompt, which is not in the module" in said
+    assert said.count("control no answer of 2 edited models") == 1, (
+        "of the other editor all are there"
+    )
+
+
+OWN = """
+from dataclasses import dataclass
+
+from edit_harness import Control, Graded, Marks, hookimpl
+
+
+@dataclass
+class Constant(Control):
+    def examine(self):
+        return Graded("", {"one": Marks((1.0, 1.0))})
+
+
+@hookimpl
+def edit_harness_register_controls(register):
+    register("constant", Constant)
+"""
+
+
+def test_reports_and_pages_have_the_table_of_controls(evaluate):
+    from edit_harness_plugins.commands.report import formats, layouts
+    from edit_harness_plugins.commands.report.page import explore
+
+    run = evaluate(control=Likelihood(), control_args={"sample": 2})
+    (grid,) = layouts.besides([run])
+    assert grid.heads == ["Control"]
+    ((names, cells),) = grid.rows
+    assert names == ["likelihood loglikelihood ↑"]
+    assert cells[-1].text == "3 × 2"
+    assert "| likelihood loglikelihood ↑ |" in formats.markdown([grid])
+    rows = formats.comma([grid]).splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [
+        ["likelihood loglikelihood", when] for when in ("before", "after", "change")
+    ]
+    (both,) = layouts.besides([run, evaluate(output="plain")])
+    assert both.heads == ["Editor", "Control"]
+    assert list(layouts.besides([evaluate(output="plain")])) == []
+    html = explore([run], "runs")
+    assert "<bdi>likelihood loglikelihood</bdi>" in html
+    assert "Likelihood loglikelihood" not in html

@@ -1,0 +1,255 @@
+"""lm-evaluation-harness as a control: equal to itself on saved weights, offline, and quiet."""
+
+import json
+import math
+
+import pytest
+import torch
+from click.testing import CliRunner
+from support.builders import REQUEST, record
+from support.loops import Push
+from support.own_tasks import FACTS, TALES, write
+from transformers import AutoModelForCausalLM
+
+import edit_harness as eh
+from edit_harness import DataError, UsageError
+from edit_harness.cli import main
+from edit_harness.data import Examined
+from edit_harness.edits import UNEDITED
+from edit_harness.run.clean import examine
+from edit_harness.testing import tiny_model
+from edit_harness.testing.suite import left_alone
+from edit_harness_plugins.controls import lm_eval_task
+from edit_harness_plugins.controls.lm_eval_task import LMEval
+
+lm_eval = pytest.importorskip("lm_eval")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("tasks"))
+
+
+def loaded(task, folder, model, **fields):
+    control = LMEval(task=task, include_path=str(folder), **fields)
+    control.load()
+    control.prepare(model)
+    return control
+
+
+def theirs(lm, own, **arguments):
+    """Return what lm-evaluation-harness itself says of both tasks."""
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(own), include_defaults=False)
+    return lm_eval.simple_evaluate(
+        lm, tasks=["own_facts", "own_tales"], task_manager=manager, bootstrap_iters=0, **arguments
+    )
+
+
+def loglikelihoods(found):
+    """Return every log-likelihood that it is made of, in the order of documents and choices."""
+    facts = [float(r[0][0]) for s in found["samples"]["own_facts"] for r in s["resps"]]
+    return torch.tensor(facts + [s["word_perplexity"][0] for s in found["samples"]["own_tales"]])
+
+
+def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_path):
+    from lm_eval.models.huggingface import HFLM
+
+    model = tiny_model("llama")
+    edit = Push().edit(model, [REQUEST])
+    eh.save_model(model, edit, tmp_path / "saved")
+    again = HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8)
+    assert isinstance(again.model, type(AutoModelForCausalLM.from_pretrained(tmp_path / "saved")))
+    saved = theirs(again, own)
+    here = {}
+    for task in ("own_facts", "own_tales"):
+        control = loaded(task, own, model)
+        clean = control.examine()
+        with model.applied(edit):
+            here[task] = control.examine().marks
+            inside = theirs(control._lm, own)
+        assert control.examine() == clean
+        assert clean.marks != here[task]
+    assert (loglikelihoods(inside) - loglikelihoods(saved)).abs().max() <= 1e-6
+    for task, metric in (
+        ("own_facts", "acc"),
+        ("own_facts", "acc_norm"),
+        ("own_tales", "word_perplexity"),
+        ("own_tales", "bits_per_byte"),
+    ):
+        marks = here[task][metric]
+        mine = zip(marks.values, marks.weights, strict=True) if marks.weights else marks.values
+        for one, other in zip(mine, saved["samples"][task], strict=True):
+            assert one == pytest.approx(other[metric], abs=1e-6)
+
+
+def test_what_its_marks_come_to_is_what_it_says(own, model):
+    """Means, perplexities and bits over all documents, computed here from the values of each."""
+    from edit_harness.folder.encoding import encode_answer
+    from edit_harness_plugins.controls.effects import Seen, effects
+
+    expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
+    for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):
+        stored = encode_answer(loaded(task, own, model).examine())
+        found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99))
+        assert len(found) == 2
+        for effect in found:
+            assert effect.before == pytest.approx(expected[task][f"{effect.name},none"])
+            assert effect.documents == documents
+            assert effect.better == ("higher" if task == "own_facts" else "lower")
+
+
+def test_settings_are_those_of_the_library(own, model):
+    control = loaded("own_facts", own, model, limit=3, num_fewshot=2)
+    found, again = control.examine(), control.examine()
+    assert len(found.marks["acc"].values) == 3
+    assert found == again, "the examples are the same every time"
+    plain = loaded("own_facts", own, model, limit=3)
+    assert plain.examine().documents != found.documents
+    assert plain.provenance["documents"] == control.provenance["documents"]
+    assert plain.provenance["tasks"] != control.provenance["tasks"]
+
+
+def test_the_batch_and_the_place_of_the_task_are_no_part_of_the_run(own, model, tmp_path):
+    one, other = loaded("own_facts", own, model), loaded("own_facts", write(tmp_path), model)
+    assert one.provenance == other.provenance
+    assert {"batch_size", "include_path"} == set(LMEval.practical)
+
+
+def test_it_says_nothing_and_leaves_the_process_alone(own, model, capfd):
+    control = loaded("own_tales", own, model)  # what it imports sets what libraries set
+    special = dict(model.tokens.tokenizer.special_tokens_map)
+    capfd.readouterr()
+    case = Examined("control:x", (), (), control=control)
+    with left_alone():
+        examine(model, UNEDITED, case)
+    assert capfd.readouterr() == ("", "")
+    assert model.tokens.tokenizer.special_tokens_map == special
+
+
+def test_what_is_not_there_is_said(own, monkeypatch):
+    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, all: Known(["own_facts"]))
+    with pytest.raises(UsageError, match="no task 'own_fact'; did you mean own_facts"):
+        LMEval(task="own_fact").load()
+    monkeypatch.undo()
+    with pytest.raises(DataError, match="own_elsewhere cannot be loaded") as raised:
+        LMEval(task="own_elsewhere", include_path=str(own)).load()
+    assert "HF_HUB_OFFLINE" in raised.value.remedy
+    with pytest.raises(UsageError, match="nowhere is no folder"):
+        LMEval(task="own_facts", include_path="nowhere").load()
+    monkeypatch.setattr(lm_eval_task, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as raised:
+        LMEval(task="own_facts").load()
+    assert raised.value.remedy == "pip install 'edit-harness[control]'"
+
+
+def variant(own, tmp_path, **changes):
+    """Write the task of facts as ``variant``, with parts of its file replaced; return the folder."""
+    text = (own / "facts.yaml").read_text().replace("own_facts", "variant")
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "variant.yaml").write_text(text)
+    (tmp_path / "empty.jsonl").write_text("")
+    return tmp_path
+
+
+ACC_NORM = "  - {metric: acc_norm, aggregation: mean, higher_is_better: true}\n"
+MCC = ("metric: acc, aggregation: mean", "metric: mcc, aggregation: matthews_corrcoef")
+
+
+def test_a_measure_that_cannot_be_summed_up_is_left_out_with_the_reason(own, model, tmp_path):
+    folder = variant(own, tmp_path, mcc=MCC)
+    found = loaded("variant", folder, model).examine()
+    assert list(found.marks) == ["acc_norm"]
+    assert found.left_out == {
+        "mcc": "it is no mean over documents, no perplexity and no bits per byte"
+    }
+    folder = variant(own, tmp_path, foo=("metric: acc,", "metric: foo,"))
+    lm_eval_task._index.cache_clear()
+    found = loaded("variant", folder, model).examine()
+    assert list(found.left_out) == ["foo"]
+
+
+def test_what_is_nan_is_left_out():
+    control = LMEval(task="x")
+    control._tasks = {"x": Aggregating()}
+    samples = [
+        ("x", {"metrics": ["ppl"], "filter": "none", "ppl": (value, 3)})
+        for value in (math.nan, -1.0)
+    ]
+    assert list(control._marks(samples)) == [("ppl", "NaN or infinity of 1 of 2 documents")]
+
+
+class Aggregating:
+    @staticmethod
+    def aggregation():
+        def perplexity(values):
+            raise AssertionError("it is computed by the harness")
+
+        return {"ppl": perplexity}
+
+    @staticmethod
+    def higher_is_better():
+        return {"ppl": False}
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "kind", "words", "remedy"),
+    [
+        (("facts.jsonl", "none.jsonl"), {}, DataError, "Unable to find", "see to the task"),
+        (("test_split: test", "test_split: v"), {}, DataError, "KeyError: 'v'", "see to the task"),
+        (("{{question}}", "{{qu}}"), {}, DataError, "'qu' is undefined", "see to the task"),
+        ((ACC_NORM, "  - [x\n"), {}, UsageError, "no task 'variant'", "lm-eval ls tasks"),
+        (("metric_list", "num_fewshot: 0\nmetric_list"), {"num_fewshot": 2}, UsageError,
+         "says num_fewshot: 0, so that num_fewshot=2 has no effect", "leave the setting out"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_task_file_is_said(
+    own, tmp_path, monkeypatch, change, fields, kind, words, remedy
+):
+    folder = variant(own, tmp_path, one=change)
+    own_only = lm_eval_task._index
+    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, every: own_only(folder, False))
+    own_only.cache_clear()
+    with pytest.raises(kind, match=words) as raised:
+        LMEval(task="variant", include_path=str(folder), **fields).load()
+    assert raised.value.remedy.startswith(remedy)
+
+
+def test_a_task_without_documents_is_said(own, tmp_path, monkeypatch):
+    data = str(own / "facts.jsonl")
+    folder = variant(own, tmp_path, data=(data, str(tmp_path / "empty.jsonl")))
+    lm_eval_task._index.cache_clear()
+    with pytest.raises(DataError, match="variant cannot be loaded") as raised:
+        LMEval(task="variant", include_path=str(folder)).load()
+    assert "its data" in raised.value.remedy
+
+
+class Known:
+    def __init__(self, names):
+        self.all_tasks = names
+
+
+def test_it_is_a_flag_of_the_command(own, tmp_path):
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate("ABCD")]))
+    tiny = tmp_path / "tiny"
+    eh.save_model(tiny_model(), UNEDITED, tiny)
+    flags = ["--editor", "none", "--task", "counterfact", "--task-args", f"data={facts}"]
+    flags += ["--model", str(tiny), "-o", str(tmp_path / "results"), "--metrics", "success"]
+    flags += [
+        "--control",
+        "lm_eval:own_facts,text",
+        "--control-args",
+        f"include_path={own},sample=2",
+    ]
+    made = CliRunner().invoke(main, [*flags, "--json", "-q"])
+    assert made.exit_code == 0, made.stderr
+    found = json.loads(made.stdout)["control"]
+    assert found["lm_eval:own_facts"]["acc"]["difference"] == 0
+    assert found["text"]["perplexity"]["models"] == 2
+    wrong = CliRunner().invoke(main, [*flags[:-2], "--control-args", "include=x"])
+    assert wrong.exit_code == 2
+    assert "no control has a field 'include'" in wrong.stderr

@@ -1,0 +1,333 @@
+"""Second moments: their numbers against a naive loop, and what their files refuse."""
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support.builders import DATA
+
+from edit_harness import DataError, ModelSource
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search.covariance import (
+    ROWS,
+    Covariance,
+    Provenance,
+    cache_name,
+    collect,
+    find,
+    folder,
+    import_npz,
+    layers_of,
+    load,
+    save,
+)
+from edit_harness_plugins.loading.load import load as load_model
+
+TEXTS = [
+    "Ada lives in Paris" + ", and then in Rome" * (i % 5) + f", says book {i}." for i in range(20)
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def model():
+    return tiny_model()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+
+
+def naive(model, texts, layer, *, max_length=10**6, max_tokens=10**6):
+    """Add up k kᵀ token by token, one text at a time."""
+    module = model.architecture.projection(layer).module
+    keys = []
+    handle = module.register_forward_pre_hook(
+        lambda _, args: keys.extend(args[0].flatten(0, -2).numpy())
+    )
+    with torch.no_grad():
+        for text in texts:
+            ids = model.tokens.tokenizer(text)["input_ids"][:max_length]
+            model.module(input_ids=torch.tensor([ids]))
+    handle.remove()
+    keys = [key.astype(float) for key in keys[:max_tokens]]
+    return sum(np.outer(key, key) for key in keys) / len(keys), len(keys)
+
+
+def close(matrix, expected):
+    difference = np.linalg.norm(matrix.double().numpy() - expected)
+    return difference <= 1e-6 * np.linalg.norm(expected)
+
+
+def gather(model, texts=TEXTS, layers=(0,), **options):
+    return collect(model, texts, layers, **{"corpus": "texts", "max_tokens": 10**6} | options)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_it_is_the_mean_of_outer_products_without_padding(family, padding):
+    """The texts differ in length and fill more than one batch; OPT flattens its batches."""
+    model = tiny_model(family, padding=padding)
+    lengths = {len(model.tokens.encode(text).ids) for text in TEXTS}
+    assert len(lengths) > 3
+    assert len(TEXTS) > ROWS
+    expected, count = naive(model, TEXTS, 1)
+    moment = gather(model, layers=[1])[1]
+    assert moment.provenance.tokens == count
+    assert close(moment.matrix, expected)
+    assert moment.matrix.dtype == torch.float32
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 50, 150])
+def test_tokens_are_cut_exactly(model, tokens):
+    moment = gather(model, max_tokens=tokens)[0]
+    expected, count = naive(model, TEXTS, 0, max_tokens=tokens)
+    assert moment.provenance.tokens == count == tokens
+    assert close(moment.matrix, expected)
+
+
+def test_texts_are_cut_to_the_length(model):
+    moment = gather(model, max_length=4)[0]
+    expected, count = naive(model, TEXTS, 0, max_length=4)
+    assert moment.provenance.tokens == count == 4 * len(TEXTS)
+    assert close(moment.matrix, expected)
+    assert moment.provenance.max_length == 4
+
+
+def test_a_text_longer_than_the_model_is_cut_to_its_positions():
+    model = tiny_model(n_positions=16)
+    assert gather(model, ["Ada " * 100])[0].provenance.tokens == 16
+
+
+def test_one_pass_for_several_layers_gives_the_same(model):
+    both = gather(model, layers=(0, 1))
+    for layer in (0, 1):
+        assert torch.equal(both[layer].matrix, gather(model, layers=(layer,))[layer].matrix)
+    assert not torch.equal(both[0].matrix, both[1].matrix)
+
+
+def test_provenance_and_progress(model):
+    told = []
+    made = gather(model, advance=lambda done, total: told.append((done, total)))[0].provenance
+    assert told[-1][0] == made.tokens
+    assert told == sorted(told)
+    assert len(told) == math.ceil(len(TEXTS) / ROWS)
+    assert made.model == model.digest
+    everything = b"".join(text.encode() + b"\0" for text in TEXTS)
+    assert made.corpus_digest == hashlib.sha256(everything).hexdigest()
+    assert made.corpus_digest != gather(model, TEXTS[::-1])[0].provenance.corpus_digest
+
+
+@pytest.mark.parametrize("texts", [[], ["", ""]])
+def test_a_corpus_without_texts(model, texts):
+    with pytest.raises(DataError, match="the corpus texts has no texts"):
+        gather(model, texts)
+
+
+def test_the_model_is_left_alone(model):
+    weights = {name: t.clone() for name, t in model.module.state_dict().items()}
+    gather(model)
+    assert all(torch.equal(t, weights[name]) for name, t in model.module.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.module.modules())
+
+
+@pytest.mark.parametrize("name", ["gpt2-tiny", "llama-tiny"])
+def test_the_golden_corpus(name):
+    corpus = DATA / "golden" / "corpus.json"
+    if not corpus.exists():
+        pytest.skip(f"{corpus} is not here")
+    source = DATA / "golden" / "models" / name
+    model = load_model(ModelSource(str(source)), device="cpu")
+    expected = load_file(source / "cov.safetensors")
+    texts = json.loads(corpus.read_text(encoding="utf-8"))["texts"]
+    moments = gather(model, texts, range(4), max_length=128)
+    for layer in range(4):
+        theirs = expected[f"C.{layer}"]
+        assert moments[layer].provenance.tokens == int(expected["count"])
+        assert float((moments[layer].matrix - theirs).norm() / theirs.norm()) < 1e-5
+
+
+# The solver.
+
+
+def moment_of(matrix, tokens=100):
+    return Covariance(torch.as_tensor(matrix), Provenance("", "", "", tokens, 0), "")
+
+
+def test_the_solver_is_that_of_numpy():
+    rng = np.random.default_rng(0)
+    keys = rng.normal(size=(200, 16))
+    matrix = (keys.T @ keys / 200).astype(np.float32)
+    key = rng.normal(size=16)
+    solved = moment_of(matrix).solver()(torch.from_numpy(key).float())
+    assert solved.dtype == torch.float64
+    assert solved.shape == (16,)
+    expected = np.linalg.solve(matrix.astype(float), key.astype(np.float32).astype(float))
+    np.testing.assert_allclose(solved.numpy(), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.diag([1.0, -1.0, 1.0])])
+def test_what_is_not_positive_definite(matrix):
+    with pytest.raises(DataError, match="of 100 tokens is not positive definite") as caught:
+        moment_of(matrix).solver()
+    assert caught.value.remedy == "prepare it from more than 30 tokens of varied text"
+
+
+# Files.
+
+
+@pytest.fixture
+def stored(model, tmp_path):
+    path = tmp_path / "stored.safetensors"
+    save(gather(model, layers=(0, 1)), path)
+    return path
+
+
+def test_what_was_saved_is_loaded(model, stored):
+    original = gather(model, layers=(0, 1))
+    assert layers_of(stored) == {0, 1}
+    for layer in (0, 1):
+        moment = load(stored, model, layer)
+        assert torch.equal(moment.matrix, original[layer].matrix)
+        assert moment.provenance == original[layer].provenance
+        assert moment.digest == hashlib.sha256(stored.read_bytes()).hexdigest()
+        assert find(model, layer, str(stored)).digest == moment.digest
+    assert not list(stored.parent.glob("*.partial"))
+
+
+def test_a_layer_that_is_not_there(model, tmp_path):
+    path = tmp_path / "one.safetensors"
+    save(gather(model, layers=(1,)), path)
+    with pytest.raises(DataError, match="has no second moment of layer 0"):
+        load(path, model, 0)
+
+
+def test_a_file_of_other_weights_is_refused(model, stored):
+    other = tiny_model()
+    with torch.no_grad():
+        other.module.get_parameter("transformer.ln_f.bias").add_(1e-3)
+    with pytest.raises(DataError, match="was made for other weights") as caught:
+        load(stored, other, 0)
+    assert model.digest[:12] in caught.value.cause
+    assert other.digest[:12] in caught.value.cause
+
+
+def test_fewer_tokens_than_a_key_has_numbers_are_not_saved(model, tmp_path):
+    few = collect(model, ["Ada lives in Paris."], [0], corpus="few", max_tokens=100)
+    with pytest.raises(DataError, match="fewer than the 128 numbers of a key"):
+        save(few, tmp_path / "few.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_another_width_is_refused(model, tmp_path):
+    path = tmp_path / "narrow.safetensors"
+    save({0: Covariance(torch.eye(3), Provenance(model.digest, "", "", 9, 9), "")}, path)
+    with pytest.raises(DataError, match=r"holds \(3, 3\) numbers"):
+        load(path, model, 0)
+
+
+@pytest.mark.parametrize("metadata", [None, {"provenance": "{}"}, {"provenance": "not JSON"}])
+def test_a_file_without_provenance_is_refused(model, tmp_path, metadata):
+    path = tmp_path / "foreign.safetensors"
+    save_file({"layer.0": torch.eye(128)}, path, metadata)
+    with pytest.raises(DataError, match="does not say what it was made of"):
+        load(path, model, 0)
+
+
+def test_a_file_that_is_something_else(model, tmp_path):
+    path = tmp_path / "text.safetensors"
+    path.write_text("hello")
+    assert layers_of(path) == set()
+    with pytest.raises(DataError, match="has no second moment"):
+        find(model, 0, str(path))
+    with pytest.raises(DataError, match="there is no file"):
+        find(model, 0, str(tmp_path / "missing.safetensors"))
+
+
+def test_the_cache_is_searched_for_the_layer(model):
+    assert find(model, 0) is None
+    moments = gather(model, layers=(0,), corpus="wiki/20 texts.jsonl")
+    name = cache_name(moments)
+    made = moments[0].provenance
+    assert name == f"20-texts-{made.corpus_digest[:12]}-{made.tokens}-float32-l0.safetensors"
+    save(moments, folder(model) / name)
+    assert find(model, 0).provenance == made
+    assert find(model, 1) is None
+    assert find(tiny_model("llama"), 0) is None
+
+
+def test_two_files_in_the_cache_are_ambiguous(model):
+    for count in (10, 20):
+        moments = gather(model, TEXTS[:count])
+        save(moments, folder(model) / cache_name(moments))
+    with pytest.raises(DataError, match="there are 2 second moments of layer 0") as caught:
+        find(model, 0)
+    files = sorted(folder(model).iterdir())
+    assert len(files) == 2
+    assert all(str(file) in caught.value.remedy for file in files)
+    assert find(model, 0, str(files[1])).digest
+
+
+def test_what_comes_with_the_model_goes_first(model, stored):
+    moments = gather(model, TEXTS[:10])
+    save(moments, folder(model) / cache_name(moments))
+    model.source = replace(model.source, moments=str(stored.parent))
+    assert find(model, 0).provenance.tokens == gather(model)[0].provenance.tokens
+
+
+# What ROME's authors offer.
+
+
+def test_the_layout_of_the_authors_is_imported(model, tmp_path):
+    rng = np.random.default_rng(0)
+    total = np.cov(rng.normal(size=(128, 300))).astype(np.float32) * 300
+    path = tmp_path / "mom2.npz"
+    np.savez(path, **{"mom2.mom2": total, "mom2.count": np.array(300), "sample_size": 5})
+    moment = import_npz(path, model, 0)
+    np.testing.assert_allclose(moment.matrix.numpy(), total / 300, rtol=1e-6)
+    assert moment.provenance.tokens == 300
+    assert moment.provenance.model == model.digest
+    save({0: moment}, tmp_path / "imported.safetensors")
+    assert torch.equal(load(tmp_path / "imported.safetensors", model, 0).matrix, moment.matrix)
+
+
+class Payload:
+    """Something that runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+def test_pickled_arrays_are_refused(model, tmp_path):
+    path = tmp_path / "evil.npz"
+    np.savez(path, **{"mom2.mom2": np.array([Payload()], dtype=object), "mom2.count": 1})
+    with pytest.raises(DataError, match="no second moment of ROME's layout"):
+        import_npz(path, model, 0)
+
+
+def test_other_files_are_refused(model, tmp_path):
+    path = tmp_path / "other.npz"
+    for content in (b"", b"hello", b"PK\x03\x04 cut off"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="is no second moment of ROME's layout"):
+            import_npz(path, model, 0)
+    np.savez(path, mom2=np.eye(128))
+    with pytest.raises(DataError, match=r"mom2\.mom2"):
+        import_npz(path, model, 0)
+    np.save(tmp_path / "single.npy", np.eye(128))
+    with pytest.raises(DataError, match="is no second moment of ROME's layout"):
+        import_npz(tmp_path / "single.npy", model, 0)
+    for matrix, count in ((np.eye(3), 5), (np.eye(128), 0)):
+        np.savez(path, **{"mom2.mom2": matrix, "mom2.count": count})
+        with pytest.raises(DataError, match="not 128 wide"):
+            import_npz(path, model, 0)

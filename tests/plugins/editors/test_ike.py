@@ -1,0 +1,314 @@
+"""IKE: the conformance suite, demonstrations word by word, and retrieval against a naive oracle."""
+
+import json
+import math
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from support.builders import ROOT
+
+from edit_harness import Choose, DataError, ModelSource, PluginError, Request
+from edit_harness.edits import Edit
+from edit_harness.files import sha256_of
+from edit_harness.testing import EditorTests, tiny_model
+from edit_harness_plugins.editors.in_context import ike, lessons
+from edit_harness_plugins.editors.in_context.ike import Ike, demonstrations, fitting, framed, tfidf
+from edit_harness_plugins.editors.in_context.lessons import Lesson
+
+NAMES = ("Ada", "Bob", "Danielle", "Ann")
+CITIES = ("Oslo", "Rome", "Paris", "London")
+ADA = Request("{} lives in", "Ada", "Rome")
+BOB = Request("{} lives in", "Bob", "Paris")
+
+
+def records():
+    """Return eight edits in the layout of zsRE, in words that the tiny tokenizers know."""
+    live = [("lives in", "The city of", city) for city in CITIES]
+    speak = [("speaks", "The mother tongue of", tongue) for tongue in ("English", "French") * 2]
+    return [
+        {"subject": name, "src": f"{name} {verb}", "alt": target, "rephrase": f"{other} {name} is",
+         "loc": "where is the Eiffel Tower", "loc_ans": "Paris"}
+        for facts in (live, speak)
+        for name, (verb, other, target) in zip(NAMES, facts, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "lessons.json"
+    path.write_text(json.dumps(records()), encoding="utf-8")
+    return path
+
+
+class TestIke(EditorTests):
+    trains = False
+
+    @pytest.fixture(autouse=True)
+    def with_lessons(self, data, monkeypatch):
+        monkeypatch.setattr(TestIke, "editor", Ike(k=3, data=str(data), room=100), raising=False)
+
+
+class TestIkeOnLlama(TestIke):
+    family = "llama"
+
+
+class TestIkeOnQwen(TestIke):
+    family = "qwen2"
+
+
+class TestIkeOnGptJ(TestIke):
+    family = "gptj"
+
+
+def ready(data, model=None, **fields):
+    editor = Ike(**{"k": 3, "data": str(data), "room": 100} | fields)
+    editor.prepare(model or tiny_model())
+    return editor
+
+
+# What the model is shown.
+
+
+def test_demonstrations_copy_update_and_retain():
+    lesson = Lesson("Ann lives in", "Oslo", ("The home of Ann is", "Ann dwells in"),
+                    "Bob lives in", "Rome")  # fmt: skip
+    assert demonstrations(lesson) == [
+        "New Fact: Ann lives in Oslo\nPrompt: Ann lives in Oslo\n\n",
+        "New Fact: Ann lives in Oslo\nPrompt: The home of Ann is Oslo\n\n",
+        "New Fact: Ann lives in Oslo\nPrompt: Bob lives in Rome\n\n",
+    ]
+    bare = Lesson("Ann lives in", "Oslo", (), "Bob lives in", "Rome")
+    assert demonstrations(bare) == demonstrations(lesson)[::2]
+
+
+def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data):
+    model = tiny_model()
+    prefix = ready(data, model).edit(model, [ADA]).prefix
+    *shown, fact = prefix.split("\n\n")
+    assert fact == "New Fact: Ada lives in Rome\nPrompt: "
+    store = [text for own in lessons.read(data) for text in demonstrations(own)]
+    assert len(shown) == 3
+    assert {f"{text}\n\n" for text in shown} < set(store)
+    assert all("lives in" in text for text in shown)
+    query = Choose("Ada lives in", ("Rome", "Oslo"))
+    spelt = Choose(prefix + query.prompt, query.candidates)
+    model_answers = model.answer([(Edit(prefix=prefix), query), (Edit(), spelt)])
+    assert model_answers[0] == model_answers[1]
+
+
+def test_the_edit_itself_is_no_demonstration(data):
+    """Not even if it is the likest, with this target or another."""
+    model = tiny_model()
+    for request in (ADA, Request("{} lives in", "Ada", "Oslo")):
+        prefix = ready(data, model, k=6).edit(model, [request]).prefix
+        assert prefix.count("New Fact: Ada lives in") == 1
+        assert prefix.count("New Fact: ") == 7
+
+
+def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data):
+    model = tiny_model()
+    editor = ready(data, model, k=12, room=30)
+    one, both = editor.edit(model, [ADA]), editor.edit(model, [ADA, BOB])
+    assert editor.extend(model, one, [BOB]).prefix == both.prefix
+    assert both.prefix.endswith(
+        "\n\nNew Fact: Ada lives in Rome\nNew Fact: Bob lives in Paris\nPrompt: "
+    )
+    # Bob's own lesson was among them, and Bob is asked for now.
+    assert "New Fact: Bob lives in Rome\n" in one.prefix
+    assert "New Fact: Bob lives in Rome\n" not in both.prefix
+    kept = [t for t in one.prefix.split("\n\n")[:-1] if not t.startswith("New Fact: Bob lives in")]
+    assert both.prefix.split("\n\n")[:-1] == kept
+    assert len(kept) < one.prefix.count("\n\n")
+
+
+# Retrieval.
+
+
+def naive(texts, query):
+    """Cosines of TF-IDF vectors, word by word, as scikit-learn's defaults define them."""
+
+    def split(text):
+        return re.findall(r"\b\w\w+\b", text.lower())
+
+    known = {word for text in texts for word in split(text)}
+    idf = {
+        word: math.log((1 + len(texts)) / (1 + sum(word in split(t) for t in texts))) + 1
+        for word in known
+    }
+
+    def vector(text):
+        found = {w: split(text).count(w) * idf[w] for w in set(split(text)) if w in known}
+        norm = math.sqrt(sum(x * x for x in found.values()))
+        return {w: x / norm for w, x in found.items()} if norm else {}
+
+    asked = vector(query)
+    return [sum(asked.get(w, 0) * x for w, x in vector(text).items()) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "query", ["New Fact: Ada lives in Rome", "a Ω of OF the THE ann", "zebra 17", "", "a"]
+)
+def test_tf_idf_is_the_naive_formula(query):
+    """The limit is for sums of floats in another order."""
+    texts = ["Ada lives in Rome.", "Bob: in Oslo, in Oslo!", "x y z", "the mother tongue of Ann"]
+    assert tfidf(texts)(query) == pytest.approx(naive(texts, query), abs=1e-12)
+
+
+def test_tf_idf_of_the_bundled_sample():
+    read = lessons.read(ROOT / "plugins" / "models" / "pocket" / "files" / "counterfact.json")
+    texts = [text for own in read[:60] for text in demonstrations(own)]
+    likeness = tfidf(texts)
+    for text in texts[::30]:
+        expected = naive(texts, text)
+        assert likeness(text) == pytest.approx(expected, abs=1e-12)
+        assert np.argmax(expected) == np.argmax(likeness(text))
+        assert max(expected) == pytest.approx(1)
+
+
+def test_the_likest_come_first_and_ties_in_the_order_of_the_file(data):
+    model = tiny_model()
+    editor = ready(data, model)
+    shared = editor._shared
+    expected = naive(shared.demonstrations, framed(ADA.statement, ADA.text))
+    order = sorted(range(len(expected)), key=lambda i: (-round(expected[i], 10), i))
+    kept = [shared.demonstrations[i] for i in order if shared.prompts[i] != ADA.text]
+    assert ike.nearest(shared, ADA) == kept[:3]
+    flat = SimpleNamespace(**vars(shared) | {"likeness": lambda _: np.zeros(len(expected))})
+    first = [t for t, p in zip(shared.demonstrations, shared.prompts, strict=True) if p != ADA.text]
+    assert ike.nearest(flat, ADA) == first[:3]
+
+
+# Sentence embeddings, by a stand-in for the package.
+
+
+class Encoder:
+    """Embeds a text as its counts of two letters."""
+
+    weights = (1.0, 1.0)
+
+    def __init__(self, name):
+        assert name == "sentence-transformers/all-MiniLM-L6-v2"
+
+    def state_dict(self):
+        return {"letters": torch.tensor(self.weights)}
+
+    def encode(self, texts, *, normalize_embeddings):
+        assert normalize_embeddings
+        counts = np.array([[1 + text.count("F"), text.count("E")] for text in texts], float)
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+def test_sentence_embeddings_rank_by_their_cosine(data, monkeypatch):
+    stand_in = SimpleNamespace(SentenceTransformer=Encoder)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
+    model = tiny_model()
+    editor = ready(data, model, retriever="minilm")
+    editor.check(model)
+    assert editor.variant == ""
+    shared = editor._shared
+    query = framed(ADA.statement, ADA.text)
+    (asked,) = Encoder(ike.MINILM).encode([query], normalize_embeddings=True)
+    each = Encoder(ike.MINILM).encode(shared.demonstrations, normalize_embeddings=True)
+    assert shared.likeness(query) == pytest.approx(each @ asked)
+    prefix = editor.edit(model, [ADA]).prefix
+    assert prefix != ready(data, model).edit(model, [ADA]).prefix
+
+
+def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, monkeypatch):
+    """Item 6 of issue I: each change of their bytes is another run."""
+    stand_in = SimpleNamespace(SentenceTransformer=Encoder)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
+    model = tiny_model()
+    first = ready(data, model, retriever="minilm").provenance
+    assert set(first) == {"lessons", "retriever"}
+    monkeypatch.setattr(Encoder, "weights", (1.0, 2.0))
+    second = ready(data, model, retriever="minilm").provenance
+    assert second["lessons"] == first["lessons"]
+    assert second["retriever"] != first["retriever"]
+    data.write_text(json.dumps(records()[:-1]))
+    assert ready(data, model).provenance["lessons"] != first["lessons"]
+
+
+def test_without_the_package_the_error_says_how_to_get_it(data, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
+        ready(data, model, retriever="minilm")
+    assert "edit-harness[ike]" in caught.value.remedy
+    ready(data, model)
+
+
+def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, monkeypatch):
+    def offline(name):
+        raise OSError("offline")
+
+    stand_in = SimpleNamespace(SentenceTransformer=offline)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
+    with pytest.raises(DataError, match="MiniLM-L6-v2 cannot be loaded: offline") as caught:
+        ready(data, model, retriever="minilm")
+    assert "retriever=tfidf" in caught.value.remedy
+
+
+# Room.
+
+
+def test_as_many_demonstrations_as_fit_whichever_they_are(model):
+    texts = ["Ada lives in Oslo." * n for n in (1, 2, 3, 4)]
+    sizes = [len(model.tokens.encode(text).ids) for text in texts]
+    limit = model.tokens.limit
+    assert fitting(model, texts, 16, 0) == 4
+    assert fitting(model, texts, 2, 0) == 2
+    for count in (1, 2, 3):
+        room = limit - sum(sorted(sizes)[-count:])
+        assert fitting(model, texts, 16, room) == count
+        assert fitting(model, texts, 16, room + 1) == count - 1
+    assert fitting(model, [*texts, "Ada " * limit], 16, 0) == 0
+    model.tokens.limit = None
+    assert fitting(model, texts, 3, 10_000) == 3
+
+
+def test_every_table_says_how_many_there_are(data):
+    model = tiny_model()
+    assert Ike().variant == "TF-IDF"
+    assert ready(data, model).variant == "TF-IDF"
+    assert ready(data, model, k=100, room=0).variant.startswith("TF-IDF, ")
+    store = ready(data, model)._shared.demonstrations
+    longest = sorted(len(model.tokens.encode(text).ids) for text in store)
+    editor = ready(data, model, k=8, room=model.tokens.limit - sum(longest[-5:]))
+    assert editor.variant == "TF-IDF, 5 of 8 demonstrations"
+    assert editor.found == {"store": 24, "demonstrations": 5}
+    assert editor.edit(model, [ADA]).prefix.count("New Fact: ") == 5 + 1
+
+
+def test_a_model_with_no_room_is_refused(data, model):
+    with pytest.raises(DataError, match="512 positions have no room") as caught:
+        ready(data, model, room=500)
+    assert "room=100" in caught.value.remedy
+
+
+# Example edits.
+
+
+def test_the_examples_are_recorded_and_may_come_with_the_model(data):
+    model = tiny_model()
+    model.source = ModelSource("", data={"lessons": str(data)})
+    own = ready("", model)
+    assert own.provenance == {"lessons": sha256_of(data)} == ready(data).provenance
+    assert own.edit(model, [ADA]).prefix == ready(data).edit(tiny_model(), [ADA]).prefix
+    assert Ike().provenance == Ike().found == {}
+
+
+def test_without_examples_the_error_has_a_way_out(model):
+    with pytest.raises(DataError, match="example edits are missing") as caught:
+        Ike().prepare(model)
+    assert "zsRE" in caught.value.remedy
+
+
+def test_another_model_is_prepared_for_anew(data):
+    first, second = tiny_model(), tiny_model("llama")
+    editor = ready(data, first)
+    editor.edit(second, [ADA])
+    assert editor._model is second

@@ -1,0 +1,389 @@
+"""LoRA: the conformance suite, peft itself as the oracle, and many cases at once as each alone.
+
+Adam's first steps are little but signs, so where a gradient is nearly zero rounding decides on a
+whole step. Factors are therefore compared in float64; in fp32, answers under the edits are.
+"""
+
+import copy
+import math
+
+import pytest
+import torch
+from support.builders import REQUEST
+
+from edit_harness import Choose, PluginError, Request, UsageError
+from edit_harness.edits import Edit, LowRank
+from edit_harness.registry.settings import configure, shape_of
+from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing.fixtures import left_alone
+from edit_harness_plugins.editors._search import texts
+from edit_harness_plugins.editors._search.texts import Text
+from edit_harness_plugins.editors.tuning import lora
+from edit_harness_plugins.editors.tuning.lora import (
+    Adapters,
+    Lora,
+    Part,
+    Row,
+    first_factors,
+    linear_maps,
+    query_and_value,
+    seeded,
+)
+
+REQUESTS = [
+    Request("{} lives in", "Ada Lovelace", "Oslo"),
+    Request("The mother tongue of {} is", "Danielle", "French"),
+    Request("{} is a citizen of", "Bob", "France by birth"),
+    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
+]
+ALONE = [[request] for request in REQUESTS]
+MIXED = [[REQUESTS[0]], REQUESTS[1:3], [REQUESTS[3]], REQUESTS[::-1], [REQUESTS[0]]]
+FOUND = {
+    "gpt2": ("c_attn",),
+    "llama": ("q_proj", "v_proj"),
+    "qwen2": ("q_proj", "v_proj"),
+    "gptj": ("v_proj", "q_proj"),
+    "gpt_neo": ("v_proj", "q_proj"),
+    "gpt_neox": ("query_key_value",),
+    "opt": ("v_proj", "q_proj"),
+    "bloom": ("query_key_value",),
+}
+PARTS = [("gpt2", ("c_attn",)), ("gpt2", ("c_fc", "mlp.c_proj")), ("opt", ("fc1", "v_proj"))]
+"""Weights as (in, out), as (out, in), and a map whose inputs have rows and positions flattened."""
+
+
+def trainer(targets=(), **fields):
+    return Lora(**{"targets": targets, "steps": 5, "lr": 5e-3} | fields)
+
+
+class TestLora(EditorTests):
+    editor = trainer()
+
+
+class TestLoraOnLlama(TestLora):
+    family = "llama"
+
+
+class TestLoraOnQwen(TestLora):
+    family = "qwen2"
+
+
+class TestLoraOnGptJ(TestLora):
+    family = "gptj"
+    editor = trainer(("fc_in", "fc_out"), weight_decay=0.01)
+
+
+class TestLoraByGuess(EditorTests):
+    editor = Lora(steps=3)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Let texts of all lengths share passes, and return the passes, as their numbers of rows."""
+    seen, run = [], Lora._pass
+    monkeypatch.setattr(texts, "SPREAD", math.inf)
+
+    def counted(editor, model, inside, part):
+        seen.append(len(part.rows))
+        return run(editor, model, inside, part)
+
+    monkeypatch.setattr(Lora, "_pass", counted)
+    return seen
+
+
+def same(one, other, *, rtol=1e-7, atol=1e-11):
+    assert one.info["loss"] == pytest.approx(other.info["loss"], rel=1e-8)
+    assert one.weights.keys() == other.weights.keys()
+    assert one.weights
+    for name, delta in one.weights.items():
+        change = delta.dense()
+        torch.testing.assert_close(change, other.weights[name].dense(), rtol=rtol, atol=atol)
+        assert change.any()
+
+
+# Many cases at once.
+
+
+@pytest.mark.parametrize(("family", "targets"), PARTS)
+def test_together_is_alone(family, targets, passes):
+    """Dropout included: a case's masks know nothing of other cases or of padding."""
+    model, editor = tiny_model(family, torch.float64), trainer(targets, weight_decay=0.1)
+    together = editor.edit_each(model, MIXED)
+    assert passes == [9] * editor.steps
+    for batch, found in zip(MIXED, together, strict=True):
+        same(found, editor.edit(model, batch))
+    assert not same_bits(together[0], together[2])
+    assert same_bits(together[0], together[4])
+
+
+def same_bits(one, other):
+    return all(
+        torch.equal(delta.left, other.weights[name].left) for name, delta in one.weights.items()
+    )
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj", "gemma2"])
+def test_in_single_precision_answers_are_the_same(family, passes):
+    model, editor = tiny_model(family), trainer()
+    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in REQUESTS]
+    for batch, found in zip(ALONE, editor.edit_each(model, ALONE), strict=True):
+        alone = editor.edit(model, batch)
+        answers = [model.answer([(e, q) for q in queries]) for e in (found, alone, Edit())]
+        for one, other, plain in zip(*answers, strict=True):
+            assert one.nll(0) == pytest.approx(other.nll(0), rel=1e-5)
+            assert one.nll(0) != pytest.approx(plain.nll(0), rel=1e-3)
+    assert passes == [4] * editor.steps + [1] * 4 * editor.steps
+
+
+def test_left_padding_gives_the_same(passes):
+    right, left = (tiny_model(dtype=torch.float64, padding=side) for side in ("right", "left"))
+    editor = trainer()
+    for one, other in zip(*(editor.edit_each(m, ALONE) for m in (right, left)), strict=True):
+        same(one, other)
+
+
+def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
+    model, editor = tiny_model(dtype=torch.float64), trainer(steps=2)
+    together = editor.edit_each(model, ALONE)
+    size = lora.state_bytes(editor._targets(model), editor.rank)
+    blocks, inputs, outputs = 2, 32, 96
+    assert size == 4 * blocks * 8 * (inputs + outputs) * 8
+    for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
+        monkeypatch.setattr(texts, "GROUP_BYTES", bound)
+        passes.clear()
+        apart = editor.edit_each(model, ALONE)
+        assert passes == [rows] * (2 * 4 // rows)
+        for one, other in zip(together, apart, strict=True):
+            same(one, other)
+
+
+def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(monkeypatch, passes):
+    model, editor = tiny_model(dtype=torch.float64), trainer()
+    whole = editor.edit(model, REQUESTS)
+    passes.clear()
+    for module in (lora, texts):
+        monkeypatch.setattr(module, "GROUP_TEXTS", 3)
+    same(editor.edit(model, REQUESTS), whole)
+    assert passes == [3, 1] * editor.steps
+
+
+def test_a_case_that_ends_in_no_numbers_does_not_take_others_with_it(model, monkeypatch, passes):
+    editor = trainer()
+    alone = [editor.edit(model, batch) for batch in ALONE]
+    draw, broken = lora.first_factors, seeded(editor.seed, REQUESTS[1].statement)
+
+    def drawn(targets, rank, seed):
+        nothing = math.nan if seed == broken else 1.0
+        return {name: nothing * first for name, first in draw(targets, rank, seed).items()}
+
+    monkeypatch.setattr(lora, "first_factors", drawn)
+    passes.clear()
+    together = editor.edit_each(model, ALONE)
+    assert passes == [4] * editor.steps + [1] * 4 * editor.steps
+    assert math.isnan(together[1].info["loss"])
+    for i in (0, 2, 3):
+        assert same_bits(together[i], alone[i])
+
+
+def test_nothing_to_edit_gives_no_edits(model):
+    assert trainer().edit_each(model, []) == []
+
+
+# Oracle: peft's own model and training loop, one case at a time, the loss from whole logits.
+
+
+def by_hand(model, editor, requests):
+    from peft import LoraConfig, get_peft_model
+
+    targets = editor._targets(model)
+    own = seeded(editor.seed, *(r.statement for r in requests))
+    firsts = first_factors(targets, editor.rank, own)
+    config = LoraConfig(
+        r=editor.rank, lora_alpha=editor.alpha, target_modules=[t.name for t in targets]
+    )
+    before = {n: p.clone() for n, p in model.module.named_parameters()}
+    with torch.random.fork_rng(devices=[]):
+        wrapped = get_peft_model(copy.deepcopy(model.module), config)
+    for target in targets:
+        layer = wrapped.base_model.model.get_submodule(target.name)
+        layer.lora_A["default"].weight.data.copy_(firsts[target.name])
+    trained = [p for p in wrapped.parameters() if p.requires_grad]
+    adam = torch.optim.Adam(trained, editor.lr, weight_decay=editor.weight_decay)
+    for _ in range(editor.steps):
+        loss = sum(text_loss(model, wrapped, r) for r in requests) / len(requests)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    merged = dict(wrapped.merge_and_unload().named_parameters())
+    return loss.item(), {
+        t.name: merged[f"{t.name}.weight"].detach() - before[f"{t.name}.weight"] for t in targets
+    }
+
+
+def text_loss(model, module, request):
+    parts = model.tokens.split(request.text, request.target_new)
+    prompt, target = list(parts.prompt), list(parts.target)
+    logits = module(input_ids=torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(target))
+
+
+@pytest.mark.parametrize(("family", "targets"), PARTS)
+@pytest.mark.parametrize("fields", [{}, {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}])
+def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
+    """The tolerance is for merging: a weight of about 1 loses 1e-16 of a change."""
+    model = tiny_model(family, torch.float64)
+    editor = trainer(targets, dropout=0.0, **fields)
+    for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
+        loss, changes = by_hand(model, editor, batch)
+        assert found.info["loss"] == pytest.approx(loss, rel=1e-8)
+        assert len(found.weights) == len(changes) == 2 * len(targets)
+        for name, change in changes.items():
+            delta = found.weights[f"{name}.weight"]
+            assert isinstance(delta, LowRank)
+            assert delta.left.shape[1] == editor.rank
+            torch.testing.assert_close(delta.dense(), change, rtol=1e-7, atol=1e-11)
+
+
+def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
+    model, editor = tiny_model(dtype=torch.float64), trainer(dropout=0.0)
+    first = editor.edit(model, ALONE[0])
+    both = editor.extend(model, first, ALONE[1])
+    with model.applied(first):
+        _, second = by_hand(model, editor, ALONE[1])
+    for name, change in second.items():
+        whole = first.weights[f"{name}.weight"].dense() + change
+        torch.testing.assert_close(
+            both.weights[f"{name}.weight"].dense(), whole, rtol=1e-7, atol=1e-11
+        )
+
+
+# What is drawn.
+
+
+def test_start_values_are_spread_as_those_of_peft():
+    from peft import LoraConfig, inject_adapter_in_model
+
+    model = tiny_model()
+    targets = Lora(targets=("c_attn",), steps=1, lr=1)._targets(model)
+    ours = first_factors(targets, 64, 0)
+    assert ours.keys() == {t.name for t in targets}
+    with torch.random.fork_rng(devices=[]):
+        inject_adapter_in_model(LoraConfig(r=64, target_modules=["c_attn"]), model.module)
+    for target in targets:
+        theirs = model.module.get_submodule(target.name).lora_A["default"].weight.detach()
+        own = ours[target.name]
+        assert own.shape == theirs.shape == (64, 32)
+        for drawn in (own, theirs):
+            assert drawn.abs().max() == pytest.approx(32**-0.5, rel=0.01)
+            assert drawn.std() == pytest.approx((3 * 32) ** -0.5, rel=0.05)
+    first, second = ours.values()
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, first_factors(targets, 64, 1)[targets[0].name])
+
+
+def test_the_seed_matters_and_so_does_dropout(model):
+    plain = trainer().edit(model, ALONE[0])
+    for other in (trainer(seed=1), trainer(dropout=0.0), trainer(dropout=0.2)):
+        assert not same_bits(plain, other.edit(model, ALONE[0]))
+
+
+def test_dropout_hides_a_share_of_each_rows_tokens(model):
+    def part(*lengths):
+        rows = []
+        for length in lengths:
+            noise = torch.Generator().manual_seed(length)
+            rows.append(Row(0, Text((1,) * length, (0,), (1,)), 1.0, noise))
+        return Part(model, rows, 1)
+
+    seen = part(40, 25).dropped(torch.ones(2, 40, 500), 0.25)
+    assert seen.unique().tolist() == pytest.approx([0, 4 / 3])
+    for i, length in enumerate((40, 25)):
+        # Four standard deviations of the mean of 12,500 draws.
+        assert (seen[i, :length] == 0).float().mean() == pytest.approx(0.25, abs=0.016)
+        assert not seen[i, length:].any()
+    alone = part(25).dropped(torch.ones(1, 25, 500), 0.25)
+    assert torch.equal(alone[0], seen[1, :25])
+    assert torch.equal(part(40, 25).dropped(torch.ones(80, 500), 0.25), seen.flatten(0, 1))
+
+
+def test_in_half_precision_the_factors_are_kept_in_single():
+    model = tiny_model(dtype=torch.bfloat16)
+    for edit in trainer(lr=1e-5).edit_each(model, ALONE):
+        for delta in edit.weights.values():
+            assert delta.left.dtype is delta.right.dtype is torch.float32
+            assert delta.dense().any()
+
+
+# The model is left as it was, also by what fails while adapters are in it.
+
+
+@pytest.mark.parametrize(
+    "where", [(Adapters, "__init__"), (Part, "losses"), (torch.optim.Adam, "step")]
+)
+def test_whatever_fails_leaves_nothing_behind(model, monkeypatch, where):
+    def broken(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    trainer().edit(model, ALONE[0])
+    attributes = set(vars(model.module))
+    with left_alone(model), monkeypatch.context() as patch:
+        patch.setattr(*where, broken)
+        with pytest.raises(KeyboardInterrupt):
+            trainer().edit(model, ALONE[0])
+    assert set(vars(model.module)) == attributes
+
+
+# Which maps.
+
+
+@pytest.mark.parametrize("family", FOUND)
+def test_query_and_value_maps_are_found(family):
+    model = tiny_model(family)
+    assert query_and_value(model.architecture) == FOUND[family]
+    editor = trainer()
+    editor.prepare(model)
+    assert editor.found == {"targets": list(FOUND[family])}
+    assert len(editor._targets(model)) == 2 * len(FOUND[family])
+
+
+def test_a_name_may_say_which_block(model):
+    (only,) = trainer(("1.attn.c_attn",))._targets(model)
+    assert only.name == "transformer.h.1.attn.c_attn"
+    editor = trainer(("c_attn",))
+    editor.prepare(model)
+    assert editor.found == {}
+    # A suffix is of whole names: gpt2 has c_proj, but no map named proj.
+    with pytest.raises(PluginError, match="named 'proj'") as caught:
+        trainer(("c_attn", "proj")).check(model)
+    assert "c_attn, c_proj, c_fc" in caught.value.remedy
+    assert len(linear_maps(model.architecture)) == 2 * 4
+
+
+def test_no_step_is_an_error(model):
+    shape = shape_of(model.module.config)
+    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
+        configure(trainer(steps=0), shape, "lora")
+    with pytest.raises(UsageError, match=r"dropout=1\.0 is not float < 1"):
+        configure(trainer(dropout=1.0), shape, "lora")
+
+
+def test_an_edit_is_recorded_with_its_loss(model):
+    info = [trainer(steps=n, dropout=0.0).edit(model, [REQUEST]).info for n in (1, 20)]
+    (answer,) = model.answer([(Edit(), Choose(REQUEST.text, (REQUEST.target_new,)))])
+    assert info[0]["loss"] == pytest.approx(answer.nll(0), rel=1e-5)
+    assert info[1]["loss"] < 0.5 * info[0]["loss"]
+    assert info[1]["steps"] == 20
+
+
+def test_the_published_hyperparameters():
+    ported = {n: tuple(p.values.values()) for n, p in Lora.presets.items() if p.origin == "ported"}
+    attention = ("q_proj", "v_proj")
+    assert ported == {
+        "gpt2-xl": (("c_attn",), 30, 5e-3),
+        "gpt-j-6b": (("fc_in", "fc_out"), 50, 5e-3),
+        "llama-2-7b": (attention, 70, 5e-3),
+        "llama-3-8b": (attention, 70, 5e-3),
+        "qwen2.5-7b": (attention, 60, 5e-3),
+    }
+    editor = Lora()
+    assert (editor.rank, editor.alpha, editor.dropout, editor.weight_decay) == (8, 32, 0.1, 0)

@@ -1,0 +1,422 @@
+"""MEMIT, EMMET, AlphaEdit and PMET: the conformance suite, and each paper's formula, done naively.
+
+Naively: one batch at a time, whole passes of a model whose weights hold the change so far, and a
+dense system as large as the layer is wide.
+"""
+
+from dataclasses import replace
+from math import sqrt
+
+import pytest
+import torch
+from support.builders import recording
+
+from edit_harness import DataError, PluginError, Request, UsageError
+from edit_harness.edits import Edit
+from edit_harness.interfaces import Making
+from edit_harness.registry.settings import configure, settings, shape_of
+from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing.fixtures import gain
+from edit_harness_plugins.editors._search.covariance import collect, find, save
+from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
+from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
+from edit_harness_plugins.editors.locate.emmet import Emmet
+from edit_harness_plugins.editors.locate.memit import STARTS, Memit
+from edit_harness_plugins.editors.locate.pmet import Pmet
+from edit_harness_plugins.editors.locate.rome import Rome, RRome
+from edit_harness_plugins.editors.locate.value_search import fill
+
+CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
+TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(30)]
+FAMILIES = ["gpt2", "llama", "qwen2", "gptj"]
+REQUESTS = [
+    Request("{} lives in", "Ada Lovelace", "Oslo"),
+    Request("The mother tongue of {} is", "Danielle", "French"),
+    Request("{} is a citizen of", "Bob", "France by birth"),
+    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
+]
+FIELDS = {"steps": 5, "lr": 0.5, "weight_decay": 0.5, "clamp": 2.0, "contexts": CONTEXTS}
+EDITORS = {
+    "memit": Memit(layers=(0, 1), moment_weight=2.0, **FIELDS),
+    "emmet": Emmet(layers=(1,), **FIELDS),
+    "alphaedit": AlphaEdit(layers=(0, 1), l2=0.01, threshold=0.3, **FIELDS),
+    "pmet": Pmet(layers=(0, 1), moment_weight=2.0, **FIELDS),
+    "r-rome": RRome(layer=0, steps=5, weight_decay=0.5, clamp=2.0, contexts=CONTEXTS),
+}
+SPREADING = ["memit", "emmet", "alphaedit", "pmet"]
+
+
+def with_moments(model, folder, editor):
+    """Return the editor as it finds second moments of all layers of the tiny model."""
+    path = folder / "moments.safetensors"
+    if not path.exists():
+        found = collect(model, TEXTS, [0, 1, 2], corpus="texts", max_tokens=10_000)
+        save({layer: regular(moment) for layer, moment in found.items()}, path)
+    return replace(editor, moments=str(path) if isinstance(editor, Rome) else (str(path),))
+
+
+def regular(moment):
+    """Return a moment of full rank: so few texts do not fill GPT-J's layers."""
+    return replace(moment, matrix=moment.matrix + 0.01 * torch.eye(len(moment.matrix)))
+
+
+def prepared(model, folder, name, **fields):
+    editor = replace(with_moments(model, folder, EDITORS[name]), **fields)
+    editor.check(model)
+    editor.prepare(model)
+    return editor
+
+
+def deep(family="gpt2", dtype=torch.float32):
+    """Return a tiny model of three layers: behind the last one nothing looks at the subject."""
+    return tiny_model(family, dtype, num_hidden_layers=3)
+
+
+def relative(one, two):
+    return float((one - two).norm() / two.norm())
+
+
+class Conformance(EditorTests):
+    @pytest.fixture(params=FAMILIES)
+    def model(self, request, tmp_path, monkeypatch):
+        model = deep(request.param)
+        monkeypatch.setattr(self, "editor", with_moments(model, tmp_path, type(self).editor))
+        return model
+
+
+class TestMemit(Conformance):
+    editor = EDITORS["memit"]
+
+
+class TestEmmet(Conformance):
+    editor = EDITORS["emmet"]
+
+
+class TestAlphaEdit(Conformance):
+    editor = EDITORS["alphaedit"]
+
+
+class TestPmet(Conformance):
+    editor = EDITORS["pmet"]
+    trains = False  # the share that attention took on in the search is dropped
+
+
+class TestRRome(Conformance):
+    editor = EDITORS["r-rome"]
+
+
+# Closed forms against dense systems, in fp64: what is left is rounding times a condition number.
+
+
+def keys_and_moment(count, width=24):
+    draw = torch.Generator().manual_seed(count)
+    keys = torch.randn(width, count, generator=draw, dtype=torch.float64)
+    root = torch.randn(width, 3 * width, generator=draw, dtype=torch.float64)
+    return keys, root @ root.T / (3 * width)
+
+
+def dense(name, editor, keys, moment, earlier=None):
+    """Return A as the papers write it, with systems as large as the layer is wide."""
+    gram, width = keys @ keys.T, torch.eye(len(keys), dtype=keys.dtype)
+    if name in ("memit", "pmet"):
+        return torch.linalg.solve(editor.moment_weight * moment + gram, keys)
+    if name == "emmet":
+        inverse = moment.inverse()
+        ridge = (0.1 if keys.shape[1] > 1 else 0.0) * torch.eye(keys.shape[1], dtype=keys.dtype)
+        return inverse @ keys @ (keys.T @ inverse @ keys + ridge).inverse()
+    values, vectors = torch.linalg.eigh(moment)
+    free = vectors[:, values < editor.threshold]
+    projector = free @ free.T
+    if earlier is not None:
+        gram = gram + earlier @ earlier.T
+    return torch.linalg.solve(projector @ gram + editor.l2 * width, projector @ keys)
+
+
+def solver_of(editor, moment):
+    """Return what `solver` would, for a moment at hand."""
+    if isinstance(editor, AlphaEdit):
+        return NullSpace.of(moment, editor.threshold).solver(editor.l2)
+    weight = editor.moment_weight if isinstance(editor, Memit) else 1.0
+    return lambda keys: torch.linalg.solve(moment, keys) / weight
+
+
+@pytest.mark.parametrize("count", [1, 7, 40])
+@pytest.mark.parametrize("name", SPREADING)
+def test_the_closed_form_is_the_dense_one(name, count):
+    """Also of more keys than the layer is wide."""
+    editor = EDITORS[name]
+    if name == "alphaedit":
+        editor = replace(editor, threshold=0.6)
+    keys, moment = keys_and_moment(count)
+    ours = editor.directions(keys, solver_of(editor, moment)(keys))
+    assert relative(ours, dense(name, editor, keys, moment)) < 1e-9
+
+
+def test_one_key_needs_no_system():
+    (k,), moment = (t.T if t.shape[1] == 1 else t for t in keys_and_moment(1))
+    solved, size = torch.linalg.solve(moment, k), len(k)
+    memit, emmet = (
+        EDITORS[n].directions(k[:, None], solver_of(EDITORS[n], moment)(k[:, None]))[:, 0]
+        for n in ("memit", "emmet")
+    )
+    weighed = solved / EDITORS["memit"].moment_weight
+    torch.testing.assert_close(memit, weighed / (1 + k @ weighed), rtol=1e-12, atol=0)
+    torch.testing.assert_close(emmet, solved / (k @ solved), rtol=1e-12, atol=0)
+    values, vectors = torch.linalg.eigh(moment)
+    free = vectors[:, values < 0.6]
+    assert 0 < free.shape[1] < size
+    inside = free @ free.T @ k
+    ours = NullSpace.of(moment, 0.6).solver(10.0)(k[:, None])
+    alpha = EDITORS["alphaedit"].directions(k[:, None], ours)[:, 0]
+    torch.testing.assert_close(alpha, inside / (10 + k @ inside), rtol=1e-10, atol=1e-14)
+
+
+def test_earlier_keys_of_alphaedit_count_as_in_the_dense_system():
+    editor = replace(EDITORS["alphaedit"], threshold=0.6)
+    keys, moment = keys_and_moment(3)
+    earlier, _ = keys_and_moment(5)
+    solver = NullSpace.of(moment, 0.6).solver(editor.l2, earlier)
+    expected = dense("alphaedit", editor, keys, moment, earlier)
+    assert relative(editor.directions(keys, solver(keys)), expected) < 1e-9
+    assert relative(dense("alphaedit", editor, keys, moment), expected) > 1e-2
+
+
+# Whole edits against a loop of whole passes.
+
+
+def passed(model, edit, request, context, module):
+    """Return input and output of a module at the subject, in a model that holds the edit."""
+    text = fill(context, request.text)
+    ids = model.tokens.encode(text).ids
+    place = model.tokens.subject_last(request, text)
+    with torch.no_grad(), model.applied(edit), recording(module, 1) as seen:
+        model.module(input_ids=torch.tensor([ids]))
+    return seen.inputs[0, place], seen.outputs[0, place]
+
+
+def naive(name, model, editor, requests):
+    """Return the changes of all layers, inputs by outputs."""
+    wanted = [found.values[0] + found.delta for found in editor._search(model, requests)]
+    last, edit, changes = editor.layers[-1], Edit(), []
+    aim = model.architecture.block(last)
+    if name == "pmet":
+        aim = model.architecture.projection(last).module
+    for i, layer in enumerate(editor.layers):
+        projection = model.architecture.projection(layer)
+        keys, missing = [], []
+        for request, z in zip(requests, wanted, strict=True):
+            bare, *others = (
+                passed(model, edit, request, c, projection.module)[0] for c in CONTEXTS
+            )
+            keys.append(0.5 * bare + 0.5 * torch.stack(others).mean(0))
+            left = len(editor.layers) - i
+            divisor = sqrt(left) if name == "pmet" else left
+            missing.append((z - passed(model, edit, request, "{}", aim)[1]) / divisor)
+        moment = find(model, layer, editor.moments[0]).matrix.double()
+        a = dense(name, editor, torch.stack(keys, 1), moment)
+        changes.append(a @ torch.stack(missing))
+        edit = edit + Edit(projection.dense(changes[-1]))
+    return changes
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", SPREADING)
+def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
+    """All but GPT-2 compute norms or angles in fp32, whatever their weights are."""
+    model = deep(family, torch.float64)
+    editor = prepared(model, tmp_path, name)
+    edit = editor.edit(model, REQUESTS[:count])
+    expected = naive(name, model, editor, REQUESTS[:count])
+    assert len(edit.weights) == len(editor.layers)
+    for layer, change in zip(editor.layers, expected, strict=True):
+        projection = model.architecture.projection(layer)
+        ours = edit.weights[f"{projection.name}.weight"].dense()
+        limit = 1e-8 if family == "gpt2" else 1e-5
+        assert relative(ours.T if projection.out_in else ours, change) < limit
+        assert change.norm() > 1e-3
+
+
+@pytest.mark.parametrize("name", SPREADING)
+def test_together_is_alone_also_where_searches_end_at_different_steps(name, tmp_path):
+    """Rounding in fp64, as far as twelve of Adam's normalised steps enlarge it."""
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, tmp_path, name, steps=12)
+    losses = sorted(editor.edit(model, [r]).info["loss"] for r in REQUESTS)
+    early = prepared(model, tmp_path, name, steps=12, stop=(losses[1] + losses[2]) / 2)
+    batches = [[r] for r in REQUESTS] + [REQUESTS[1:3]]
+    together = early.edit_each(model, batches)
+    assert len({edit.info["steps"] for edit in together[:4]}) > 1
+    for batch, edit in zip(batches, together, strict=True):
+        alone = early.edit(model, batch)
+        assert edit.info["steps"] == alone.info["steps"]
+        for one, two in zip(edit.weights.values(), alone.weights.values(), strict=True):
+            difference, size = (one.dense() - two.dense()).norm(), two.dense().norm()
+            assert difference <= 1e-6 * size + 1e-12  # no step at all leaves rounding alone
+            assert alone.info["steps"] == 0 or size > 1e-3
+
+
+@pytest.mark.parametrize("name", SPREADING)
+def test_the_last_block_can_be_edited(name, tmp_path):
+    """What is behind it is read at the last norm; only a subject that ends the prompt feels it."""
+    model = deep()
+    editor = prepared(model, tmp_path, name, layers=(1, 2))
+    request = Request("The mother tongue is that of {}", "Danielle", "French")
+    assert gain(model, editor.edit(model, [request]), request) > 0
+
+
+def test_emmet_gives_its_key_the_whole_of_what_is_missing(tmp_path):
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, tmp_path, "emmet", contexts=("{}",))
+    (found,) = editor._search(model, REQUESTS[:1])
+    edit = editor.edit(model, REQUESTS[:1])
+    _, after = passed(model, edit, REQUESTS[0], "{}", model.architecture.block(1))
+    assert relative(after, found.values[0] + found.delta) < 1e-10
+    assert found.delta.norm() > 0.05 * found.values[0].norm()
+
+
+def test_r_rome_is_rome_with_the_mean_key(tmp_path):
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, tmp_path, "r-rome")
+    assert editor.variant == ""
+    assert replace(editor, key_mode="rome").variant == "key=rome"
+    rome = Rome(**settings(editor))
+    assert rome.variant == "key=mean"
+    (ours,), (theirs,) = (e.edit(model, REQUESTS[:1]).weights.values() for e in (editor, rome))
+    assert torch.equal(ours.dense(), theirs.dense())
+
+
+# AlphaEdit's null space and its memory of earlier requests.
+
+
+def test_alphaedit_changes_nothing_for_directions_in_use(tmp_path):
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, tmp_path, "alphaedit")
+    edit = editor.edit(model, REQUESTS)
+    for layer in editor.layers:
+        projection = model.architecture.projection(layer)
+        used = editor._spaces[layer].used
+        assert 0 < used.shape[1] < used.shape[0]
+        change = edit.weights[f"{projection.name}.weight"].dense()
+        assert (used.T @ change).norm() < 1e-10 * change.norm()
+
+
+def test_alphaedit_keeps_the_keys_of_all_requests(tmp_path):
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, tmp_path, "alphaedit", layers=(0,))
+    first = editor.edit(model, REQUESTS[:1])
+    both = editor.extend(model, first, REQUESTS[1:3])
+    again = editor.extend(model, both, REQUESTS[3:])
+    assert [e.state["keys.0"].shape[1] for e in (first, both, again)] == [1, 3, 4]
+    assert torch.equal(again.state["keys.0"][:, :3], both.state["keys.0"])
+    # The last change alone, from the dense system with the three earlier keys in it.
+    moment = find(model, 0, editor.moments[0]).matrix.double()
+    keys = again.state["keys.0"]
+    name = f"{model.architecture.projection(0).name}.weight"
+    added = again.weights[name].dense() - both.weights[name].dense()
+    a = dense("alphaedit", editor, keys[:, 3:], moment, keys[:, :3])
+    left = a / a.norm()
+    assert relative(left @ (left.T @ added), added) < 1e-9
+
+
+def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr(alphaedit_module, "QUICK", 8)
+    model = deep()
+    editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
+    with pytest.raises(DataError, match="null space of layer 0") as caught:
+        editor.prepare(model)
+    assert "edit-harness prepare --editor alphaedit" in caught.value.remedy
+    lines, steps = [], []
+    making = Making(
+        model.cache("editors"), report=lines.append, advance=lambda *done: steps.append(done)
+    )
+    assert editor.make(model, making)
+    assert [line.split(":")[0] for line in lines] == ["layer 0", "layer 1"]
+    assert steps == [(1, 2), (2, 2)]
+    stored = editor.edit(model, REQUESTS[:1])
+    assert editor.make(model, making)
+    assert len(lines) == 2, "what is stored is not made again"
+    monkeypatch.setattr(alphaedit_module, "QUICK", 10_000)
+    for file in model.cache("editors").iterdir():
+        file.unlink()
+    computed = with_moments(model, tmp_path, EDITORS["alphaedit"]).edit(model, REQUESTS[:1])
+    for one, two in zip(stored.weights.values(), computed.weights.values(), strict=True):
+        assert relative(one.dense(), two.dense()) < 1e-4
+    monkeypatch.setattr(alphaedit_module, "QUICK", 8)
+    assert editor.make(model, making)
+    with pytest.raises(DataError, match=r"threshold 0\.06"):
+        replace(editor, threshold=0.06).prepare(model)
+
+
+def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypatch):
+    """Item 6 of issue I: valid noise in its place is another run."""
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    model = deep()
+    editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
+    editor.prepare(model)
+    assert set(editor.provenance) == {"moments.0", "moments.1"}, "which say what is computed"
+    editor.make(model, Making(model.cache("editors")))
+    editor.prepare(model)
+    stored = dict(editor.provenance)
+    assert set(stored) == {"moments.0", "moments.1", "null_space.0", "null_space.1"}
+    editor.prepare(model)
+    assert editor.provenance == stored
+    file = next(model.cache("editors").glob("*-l1-*"))
+    used = NullSpace.load(file).used
+    NullSpace(torch.linalg.qr(torch.randn(used.shape).double()).Q).save(file)
+    editor.prepare(model)
+    changed = {name for name, value in editor.provenance.items() if stored[name] != value}
+    assert changed == {"null_space.1"}
+
+
+# What is refused, and what is recorded.
+
+
+@pytest.mark.parametrize("name", SPREADING)
+def test_what_cannot_be_edited_is_refused(name, tmp_path, monkeypatch):
+    editor = EDITORS[name]
+    with pytest.raises(PluginError, match="normalises"):
+        editor.check(tiny_model("gemma2"))
+    with pytest.raises(PluginError, match="no MLP output projection"):
+        editor.check(tiny_model("mixtral"))
+    with pytest.raises(PluginError, match="no layer 7"):
+        replace(editor, layers=(0, 7)).check(tiny_model())
+    for layers in ((1, 0), (0, 0), ()):
+        with pytest.raises(UsageError, match="from the lowest on"):
+            replace(editor, layers=layers).check(tiny_model())
+    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
+        configure(replace(editor, steps=0), shape_of(tiny_model().module.config), name)
+    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
+    with pytest.raises(DataError, match="no second moment of layer") as caught:
+        editor.prepare(tiny_model())
+    assert f"edit-harness prepare --editor {name}" in caught.value.remedy
+
+
+def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
+    model = deep()
+    found = collect(model, TEXTS, [0, 1], corpus="texts", max_tokens=10_000)
+    files = [tmp_path / f"{layer}.safetensors" for layer in found]
+    for file, (layer, moment) in zip(files, found.items(), strict=True):
+        save({layer: moment}, file)
+    editor = replace(EDITORS["memit"], moments=tuple(map(str, files)))
+    editor.prepare(model)
+    assert editor.moment_layers == (0, 1)
+    assert editor.provenance.keys() == {"moments.0", "moments.1"}
+    assert len(set(editor.provenance.values())) == 2
+    with pytest.raises(DataError, match="layer 1"):
+        replace(editor, moments=(str(files[0]),)).prepare(model)
+
+
+def test_contexts_begin_as_in_the_published_code_and_are_recorded(tmp_path):
+    model = deep()
+    editor = prepared(model, tmp_path, "memit", contexts=())
+    bare, *others = editor.found["contexts"]
+    assert bare == "{}"
+    assert [text.startswith(start) for text, start in zip(others, STARTS, strict=True)] == [
+        True
+    ] * 5
+    assert all(text.endswith(". {}") for text in others)
+    other = prepared(model, tmp_path, "memit", contexts=(), seed=1)
+    assert other.found != editor.found
+    assert prepared(model, tmp_path, "memit", contexts=()).found == editor.found

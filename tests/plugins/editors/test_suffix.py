@@ -1,0 +1,180 @@
+"""Ends of texts run again under a change, against what whole texts give."""
+
+import pytest
+import torch
+from support.builders import recording
+
+from edit_harness.model.hooks import adding
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.suffix import SuffixForward
+
+FITS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi",
+        "opt", "olmo2", "falcon"]  # fmt: skip
+TEXTS = [(5, 9, 2, 7, 4, 3), (8, 1, 6), (5, 9, 2, 9, 9)]
+STARTS = [3, 0, 1]
+LAST = [5, 2, 4]
+
+
+def change(model, tokens=1, requires_grad=False):
+    draw = torch.Generator().manual_seed(1)
+    made = torch.randn(3, tokens, model.architecture.hidden, generator=draw, dtype=model.dtype)
+    return made.requires_grad_(requires_grad)
+
+
+def oracle(model, layer, delta, module=None):
+    """Whole padded rows with the change added at the starts, by a hook of its own."""
+    module = module or model.architecture.projection(layer).module
+    batch = model.batch(TEXTS)
+    rows, at, values = [], [], []
+    for row, (text, start) in enumerate(zip(TEXTS, STARTS, strict=True)):
+        for offset in range(min(delta.shape[1], len(text) - start)):
+            rows.append(row)
+            at.append(start + offset)
+            values.append(delta[row, offset])
+    places = batch.places(rows, at)
+    with adding(module, places, torch.stack(values), 3):
+        return model.logits(batch, batch.places(range(3), LAST))
+
+
+def again(model, layer, delta, **kind):
+    run = SuffixForward(model, layer, TEXTS, STARTS, **kind)
+    return run.logits(run.places(range(3), LAST), delta)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", [*FITS, "bloom"])
+def test_ends_give_what_whole_texts_give(family, layer, side):
+    """Logits and their gradients, a change of one token and of all; fp32 in another order."""
+    model = tiny_model(family, padding=side)
+    assert suffix.fits_suffix(model, layer, 8) == (family != "bloom")
+    for tokens in (1, 4):
+        found = []
+        for run in (oracle, again, lambda *args: again(*args, whole=True)):
+            delta = change(model, tokens, requires_grad=True)
+            logits = run(model, layer, delta)
+            logits.log_softmax(-1)[:, 7].sum().backward()
+            found.append((logits.detach(), delta.grad))
+        (logits, slope), *others = found
+        for other, other_slope in others:
+            torch.testing.assert_close(logits, other, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(slope, other_slope, rtol=1e-3, atol=1e-4)
+    assert slope.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "olmo2", "opt", "bloom"])
+def test_the_residual_stream_can_be_changed_too(family, layer):
+    """As MEMIT does: behind a layer, where a norm before the projection's sum has no part in it."""
+    model = tiny_model(family)
+    found = []
+    for run in (
+        lambda delta: oracle(model, layer, delta, model.architecture.block(layer)),
+        lambda delta: again(model, layer, delta, changed=[model.architecture.blocks[layer]]),
+    ):
+        delta = change(model, 4, requires_grad=True)
+        logits = run(delta)
+        logits.log_softmax(-1)[:, 7].sum().backward()
+        found.append((logits.detach(), delta.grad))
+    torch.testing.assert_close(*(logits for logits, _ in found), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(*(slope for _, slope in found), rtol=1e-3, atol=1e-4)
+    assert found[0][1].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "opt", "falcon", "bloom"])
+def test_several_modules_of_a_block_can_be_changed(family, layer):
+    """As PMET does with attention and MLP; the clean values are what the modules put out."""
+    model = tiny_model(family)
+    architecture = model.architecture
+    places = (architecture.attention(layer), architecture.projection(layer))
+    names = [place.name for place in places]
+    deltas = [change(model, 1, requires_grad=True), 2 * change(model, 1)]
+    run = SuffixForward(model, layer, TEXTS, STARTS, changed=names)
+    assert (run._start is None) == (layer == 0 or family == "bloom")
+    logits = run.logits(run.places(range(3), LAST), *deltas)
+    batch = model.batch(TEXTS)
+    starts = batch.places(range(3), STARTS)
+    with (
+        recording(places[0].module, 3) as attention,
+        recording(architecture.block(layer), 3) as block,
+    ):
+        model.logits(batch, starts)
+    with (
+        adding(places[0].module, starts, deltas[0][:, 0], 3),
+        adding(places[1].module, starts, deltas[1][:, 0], 3),
+    ):
+        expected = model.logits(batch, batch.places(range(3), LAST))
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    slopes = [torch.autograd.grad(l.sum(), deltas[0])[0] for l in (logits, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-4)
+    value = run.values()[0]
+    torch.testing.assert_close(value, attention.outputs[starts.rows, starts.columns])
+    (stream,) = SuffixForward(
+        model, layer, TEXTS, STARTS, changed=[architecture.blocks[layer]]
+    ).values()
+    torch.testing.assert_close(stream, block.outputs[starts.rows, starts.columns])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "bloom", "gemma2"])
+def test_keys_are_what_goes_into_the_projection(family):
+    model = tiny_model(family)
+    run = SuffixForward(model, 1, TEXTS, STARTS)
+    for text, start, keys in zip(TEXTS, STARTS, run.keys, strict=True):
+        seen = []
+        handle = run.changed[0].register_forward_hook(
+            lambda module, args, output, seen=seen: seen.append(args[0])
+        )
+        model.module(input_ids=torch.tensor([text]))
+        handle.remove()
+        expected = seen[0].view(-1, keys.shape[-1])[start:]
+        torch.testing.assert_close(keys[: len(expected)], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_texts_beyond_a_sliding_window_run_whole():
+    """A window hides early tokens, which the mask of kept keys would show."""
+    model = tiny_model("mistral", sliding_window=16)
+    assert suffix.fits_suffix(model, 0, 16)
+    assert not suffix.fits_suffix(model, 0, 17)
+    run = SuffixForward(model, 0, [tuple(range(1, 24))], [19])
+    delta = change(model)[:1]
+    logits = run.logits(run.places([0], [22]), delta)
+    batch = model.batch([range(1, 24)])
+    projection = model.architecture.projection(0).module
+    with adding(projection, batch.places([0], [19]), delta[0], 1):
+        expected = model.logits(batch, batch.places([0], [22]))
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_only_ends_and_blocks_above_are_run(model):
+    run = SuffixForward(model, 0, TEXTS, STARTS)
+    ran = []
+    for layer in range(model.architecture.layers):
+        model.architecture.block(layer).register_forward_hook(
+            lambda module, args, output, layer=layer: ran.append((layer, args[0].shape[:2]))
+        )
+    run.logits(run.places(range(3), LAST), change(model))
+    longest = max(last - start for last, start in zip(LAST, STARTS, strict=True)) + 1
+    assert ran == [(layer, (3, longest)) for layer in range(1, model.architecture.layers)]
+
+
+def test_beginnings_in_common_are_run_once_in_the_clean_pass(model):
+    assert suffix.fits_suffix(model, 0, 8)
+    ran = []
+    model.architecture.block(0).register_forward_hook(
+        lambda module, args, output: ran.append(args[0].shape[:2].numel())
+    )
+    SuffixForward(model, 0, TEXTS, STARTS)
+    assert ran == [len({text[:n] for text in TEXTS for n in range(1, len(text) + 1)})]
+
+
+def test_the_blocks_are_back_after_an_error(model, monkeypatch):
+    run = SuffixForward(model, 0, TEXTS, STARTS)
+    names = [name for name, _ in model.module.named_modules()]
+    read = run.places(range(3), LAST)
+    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run.logits(read, change(model))
+    assert [name for name, _ in model.module.named_modules()] == names
+    assert not any(module._forward_pre_hooks for module in model.module.modules())

@@ -1,0 +1,708 @@
+"""Sheets out and answers back: blind, safe in spreadsheets, and with what is wrong said clearly.
+
+The run is written by hand: records of texts that a judge was asked of.
+"""
+
+import csv
+import io
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.builders import MANIFEST, with_entries
+
+from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text, Verdict
+from edit_harness.cli import main
+from edit_harness.folder.encoding import encode_answer
+from edit_harness.folder.folder import RunFolder
+from edit_harness.folder.record import Record
+from edit_harness_plugins.judges.people import sheets
+from edit_harness_plugins.judges.people.agreement import (
+    Opinion,
+    accuracy,
+    agreements,
+    means,
+    seen,
+)
+from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
+
+ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
+REQUEST = Request("{} works in", "Ada", "Oslo", "Rome")
+PROPERTIES = ("home", "trade")
+NASTY = [
+    "=1+1", "+49", "-2", "@now", "'quoted", "'=x", "''", '"', "a,b;c\td", "two\nlines", "mac\rline",
+    "dos\r\nline", "\ttab", "\x00NUL", "\x1b[31mred", "half \ud800", "\u202egnirts", "emoji 👩‍🔬",
+    "nbsp\u00a0here", "＝full", "\u2028", "\\x00", "", "x" * 5_000, "[bold]",
+]  # fmt: skip
+
+
+def compare(edited="home", **more):
+    about = {"subject": "Ada", "property": edited, "old": "Rome", "new": "Oslo"}
+    return Key("compare", about={**about, "aspects": ASPECTS, "reflected": True, **more})
+
+
+OTHER = {"name": "other", "version": "1", "fields": {}, "provenance": {}}
+
+
+def written(folder, cases, sides, judge=None):
+    """Write a run folder of cases and of each one's texts before and after."""
+    folder.mkdir(parents=True)
+    run = RunFolder(folder)
+    run.write_cases(cases)
+    names = [case.id for case in cases]
+    run.write_manifest(
+        with_entries(MANIFEST, identity={"judge": judge}, cases=names, visits=len(cases))
+    )
+    with run.writing() as write:
+        for case, (before, after) in zip(cases, sides, strict=True):
+            before, after = ([encode_answer(answer) for answer in side] for side in (before, after))
+            write(Record(case.id, "ok", {}, before=before, after=after))
+    return folder
+
+
+def pairs_run(folder, number=12, verdicts=None, texts=None, judge=None):
+    """Write a run of comparisons, by default with texts that say from which side they are."""
+    cases, sides = [], []
+    for i in range(number):
+        key = compare(PROPERTIES[i % 2])
+        probes = (
+            Probe("efficacy", Choose("Ada works in", ("Oslo",))),
+            Probe("description", Generate("Ada is"), key=key),
+        )
+        cases.append(Case(str(i), (REQUEST,), probes, {"set": PROPERTIES[i % 2]}))
+        before, after = texts(i) if texts else (f" early {i}", f" late {i}")
+        said = verdicts(i) if verdicts else None
+        sides.append(([Text("-"), Text(before)], [Text("-"), Text(after, said)]))
+    return written(folder, cases, sides, judge)
+
+
+def replies_run(folder, verdicts):
+    key = Key("number", "2", "3")
+    cases = [
+        Case(str(i), (REQUEST,), (Probe("efficacy", Generate("1 + 1 ="), key=key),))
+        for i in range(len(verdicts))
+    ]
+    sides = [([Text(" 3")], [Text(" 2", verdict)]) for verdict in verdicts]
+    return written(folder, cases, sides)
+
+
+@pytest.fixture
+def tell(monkeypatch, tmp_path):
+    """Run a subcommand of annotate in an empty folder, with a run of twelve pairs in ``run``."""
+    monkeypatch.chdir(tmp_path)
+    pairs_run(Path("run"))
+
+    def tell(*args, code=0):
+        result = CliRunner().invoke(main, ["annotate", *map(str, args)])
+        assert result.exit_code == code, result.output
+        return result
+
+    return tell
+
+
+@pytest.fixture
+def out(tell):
+    """An export to ann and bob, in ``out``."""
+    tell("export", "run", "--out", "out", "--annotators", "ann,bob")
+    return Path("out")
+
+
+def table(path):
+    """Return the rows of a sheet as a spreadsheet program has them."""
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+
+
+def save(path, rows, encoding="utf-8-sig", **dialect):
+    with open(path, "w", encoding=encoding, newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), **dialect)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def fill(path, answer):
+    """Fill in a sheet by a function of its row, and return its rows."""
+    rows = [row | answer(row) for row in table(path)]
+    save(path, rows)
+    return rows
+
+
+def side(row, word):
+    """Return in which of the texts a word stands."""
+    return "A" if word in row["text A"] else "B"
+
+
+def late(row):
+    """More thrift in the text after, no more haste, and the new value after."""
+    return {"thrift": side(row, "late"), "haste": "tie", SAYS_NEW: side(row, "late")}
+
+
+def whole(out):
+    """Fill in all sheets of an export, and return their paths."""
+    paths = sorted(out.glob("sheets/*.csv"))
+    for path in paths:
+        fill(path, late)
+    return paths
+
+
+def fails(tell, *args, cause, remedy="", code=4):
+    """The command ends with an error that has this cause."""
+    told = " ".join(tell("import", "run", *args, "--key", "out/key.json", code=code).stderr.split())
+    assert told.startswith("error: ")
+    assert cause in told
+    assert remedy in told
+
+
+def asked(tell, *args):
+    return json.loads(tell("import", "run", *args, "--key", "out/key.json", "--json").stdout)
+
+
+# Out
+
+
+def test_everybody_gets_the_same_pairs_in_the_same_order(out):
+    ann, bob = (table(out / "sheets" / f"{name}.csv") for name in ("ann", "bob"))
+    assert [row | {"annotator": ""} for row in ann] == [row | {"annotator": ""} for row in bob]
+    assert {row["annotator"] for row in bob} == {"bob"}
+    assert len(ann) == 12
+    for row in ann:
+        texts = sorted((row["text A"], row["text B"]))
+        assert re.fullmatch(r"Ada is early (\d+)", texts[0])
+        assert texts[1] == texts[0].replace("early", "late")
+        assert [row[name] for name in ("subject", "old value", "new value", "prompt")] == [
+            "Ada", "Rome", "Oslo", "Ada is",
+        ]  # fmt: skip
+        assert {row[name] for name in (*ASPECTS, SAYS_NEW)} == {""}
+
+
+def test_a_sheet_says_nothing_of_which_text_is_which(out):
+    """The texts aside, nothing of a row depends on the order, and no word names a side."""
+    for path in out.glob("sheets/*"):
+        words = re.findall(r"\w+", path.read_text("utf-8-sig").casefold())
+        assert not {"before", "after", "pre", "post", "swapped", "unedited"} & {*words}, path
+    rows = table(out / "sheets" / "ann.csv")
+    assert Counter(side(row, "late") for row in rows) == {"A": 6, "B": 6}
+    assert not list(out.glob("sheets/*.json"))
+
+
+def test_every_place_has_either_order():
+    items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(20)]
+    orders = [tuple(item.swapped for item in drawn(items, 20, str(seed))) for seed in range(20)]
+    assert len({*orders}) == len(orders)
+    assert all(len({*place}) == 2 for place in zip(*orders, strict=True))
+
+
+@given(st.integers(0, 30), st.integers(0, 1_000))
+def test_order_is_balanced_and_depends_on_the_seed_alone(number, seed):
+    items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(number)]
+    picked = drawn(items, 20, str(seed))
+    assert picked == drawn(items, 20, str(seed))
+    assert len({item.place for item in picked}) == len(picked) == min(number, 20)
+    swaps = sum(item.swapped for item in picked)
+    assert abs(2 * swaps - len(picked)) <= 1
+
+
+def test_seeds_draw_different_pairs(tell):
+    def texts(folder, *more):
+        tell("export", "run", "--out", folder, "--number", 4, *more)
+        return {row["text A"] for row in table(Path(folder) / "sheets" / "annotator-3.csv")}
+
+    first = texts("one")
+    assert texts("again") == first
+    assert texts("other", "--seed", 1) != first
+
+
+def test_so_many_of_each(tell):
+    told = tell("export", "run", "--out", "out", "--number", 2, "--each", "set").stdout
+    assert "4 of 12 drawn, 2 for each set" in told
+    edited = Counter(row["edited"] for row in table(Path("out/sheets/annotator-1.csv")))
+    assert edited == {"home": 2, "trade": 2}
+    told = tell("export", "run", "--out", "x", "--each", "sett", code=2).stderr
+    assert "no case has the tag 'sett'" in told
+    assert "there are: set" in told
+
+
+def test_guidelines_have_the_definitions_and_the_answers(out):
+    text = (out / "sheets" / "guidelines.md").read_text()
+    for aspect, definition in ASPECTS.items():
+        assert f"- **{aspect}**: {definition}" in text
+    for answer in ("`A`", "`B`", "`tie`", "`both`", "`neither`"):
+        assert answer in text
+
+
+def test_the_new_value_is_asked_for_where_the_key_says_so(tell, tmp_path):
+    case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(reflected=False)),))
+    written(tmp_path / "plain", [case], [([Text("a")], [Text("b")])])
+    tell("export", "plain", "--out", "p")
+    (row,) = table(Path("p/sheets/annotator-1.csv"))
+    assert SAYS_NEW not in row
+    assert SAYS_NEW not in Path("p/sheets/guidelines.md").read_text()
+    assert "haste" in row
+
+
+@pytest.mark.parametrize(
+    ("names", "cause"),
+    [
+        (names, f"{', '.join(names.split(','))} are no names of annotators")
+        for names in ("ann,Ann", "../ann", "ann,3", "0", "=cmd")
+    ],
+)
+def test_names_that_are_none(tell, names, cause):
+    told = tell("export", "run", "--out", "x", "--annotators", names, code=2)
+    assert cause in told.stderr
+    assert not Path("x").exists()
+
+
+def test_an_export_is_never_written_over(tell, out):
+    stored = (out / "key.json").read_bytes()
+    told = tell("export", "run", "--out", "out", code=2)
+    assert "out has an export already" in told.stderr
+    assert (out / "key.json").read_bytes() == stored
+
+
+def test_runs_without_texts_and_unfinished_ones(tell, tmp_path):
+    bare = Case("0", (REQUEST,), (Probe("d", Generate("Ada")),))
+    written(tmp_path / "bare", [bare], [([Text("a")], [Text("b")])])
+    assert (
+        "bare has no texts that are to be judged"
+        in tell("export", "bare", "--out", "x", code=4).stderr
+    )
+    assert "x is no run folder" in tell("export", "x", "--out", "y", code=2).stderr
+    lines = Path("run/samples.jsonl").read_text().splitlines(keepends=True)
+    Path("run/samples.jsonl").write_text("".join(lines[:-1]))
+    Path("run/results.json").unlink(missing_ok=True)
+    told = tell("export", "run", "--out", "x", code=7).stderr
+    assert "run is not finished: 1 record missing" in told
+
+
+def test_keys_that_make_no_sheet(tell, tmp_path):
+    case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(aspects={})),))
+    written(tmp_path / "odd", [case], [([Text("a")], [Text("b")])])
+    assert "names no aspects to compare texts by" in " ".join(
+        tell("export", "odd", "--out", "x", code=4).stderr.split()
+    )
+    assert not Path("x/key.json").exists()
+
+
+# Through spreadsheet programs
+
+
+def test_no_cell_begins_as_a_formula(tell, tmp_path):
+    """Whatever a model writes, in the file itself: what a program would run has a guard."""
+    key = compare(old="=HYPERLINK(1)", new="@x", subject="-Ada", property="+p")
+    cases = [
+        Case(str(i), (REQUEST,), (Probe("d", Generate(text), key=key),))
+        for i, text in enumerate(NASTY)
+    ]
+    written(tmp_path / "nasty", cases, [([Text(t)], [Text(t + t)]) for t in NASTY])
+    tell("export", "nasty", "--out", "n", "--annotators", "ann")
+    path = Path("n/sheets/ann.csv")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf"), "Excel takes it for UTF-8 by this"
+    raw = path.read_bytes().decode()
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\u202e]", raw)
+    cells = [cell for row in table(path) for cell in row.values()]
+    assert not [cell for cell in cells if re.match("[=+\\-@\t\r＝＋－＠]", cell)]
+    assert "'=HYPERLINK(1)" in cells
+    answers = {"thrift": "tie", "haste": "tie", SAYS_NEW: "neither"}
+    fill(path, lambda row: answers)
+    tell("import", "nasty", path, "--key", "n/key.json")
+
+
+nasty = st.one_of(st.sampled_from(NASTY), st.text(st.characters(), max_size=30))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(nasty, nasty), min_size=1, max_size=4))
+def test_texts_come_back_as_they_were_shown(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("sheet") / "s.csv"
+    rows = [{"item": str(i), "a": sheets.shown(a), "b": sheets.shown(b)}
+            for i, (a, b) in enumerate(texts)]  # fmt: skip
+    sheets.write(path, ["item", "a", "b"], rows)
+    found = sheets.read(path, ["item", "b"])
+    assert [cells for _, cells in found] == rows
+    assert [where for where, _ in found] == [f"{path}: row {i + 2}" for i in range(len(texts))]
+
+
+@given(nasty)
+def test_what_is_shown_is_harmless_and_keeps_what_is_plain(text):
+    shown = sheets.shown(text)
+    assert shown.encode().decode() == shown
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert sheets.shown(shown) == shown
+    if text.isprintable():
+        assert shown == text
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        {}, {"delimiter": ";"}, {"delimiter": "\t"}, {"quoting": csv.QUOTE_ALL},
+        {"delimiter": ";", "quoting": csv.QUOTE_ALL}, {"lineterminator": "\n"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
+    """Another separator, quotes, no mark, other order and case, blank rows, columns for notes."""
+    paths = whole(out)
+    expected = asked(tell, *paths)
+    rows = table(paths[0])
+    changed = [
+        {**{name: row[name] for name in reversed(row)}, "note": "dark, see row 3"}
+        | {"haste": " Tie ", "thrift": row["thrift"].lower()}
+        | {"text A": row["text A"].replace(" ", "\u00a0") + " "}
+        for row in reversed(rows)
+    ]
+    save(paths[0], [*changed, dict.fromkeys(changed[0], "")], encoding, **dialect)
+    assert asked(tell, *paths) == expected
+
+
+def test_guards_that_a_program_took_off(tell, tmp_path):
+    pairs_run(tmp_path / "signs", 2, texts=lambda i: ("x", "y"))
+    tell("export", "signs", "--out", "s", "--annotators", "ann")
+    path = Path("s/sheets/ann.csv")
+    rows = table(path)
+    assert rows[0]["text A"].startswith("Ada is")
+    answers = {"thrift": "A", "haste": "B", SAYS_NEW: "A"}
+    save(path, [{**row, **answers, "annotator": "'=ann"} for row in rows])
+    told = json.loads(tell("import", "signs", path, "--key", "s/key.json", "--json").stdout)
+    assert told["annotators"] == ["=ann"]
+
+
+# Back
+
+
+def test_answers_are_unblinded(tell, out):
+    """Whatever the order of a row's texts: what was said of the text after is counted so."""
+    told = asked(tell, *whole(out))
+    for row in told["means"]:
+        expected = 1.0 if row["Aspect"] == "thrift" else 0.0
+        assert (row["Mean"], row["Labels"], row["Pairs"]) == (expected, 12, 6)
+    assert {row["Edited"] for row in told["means"]} == {*PROPERTIES}
+    assert told["means_seen"] == told["means"], "everybody saw every new value"
+    yes = {row["Asked"]: row["Yes"] for row in told["agreement"]}
+    assert yes == {"thrift": None, "haste": None, SAYS_NEW: 1.0}
+
+
+def test_labels_are_stored_for_others_to_compute_with(tell, out):
+    paths = whole(out)
+    told = asked(tell, *paths)
+    (path,) = Path("run/annotations").iterdir()
+    stored = json.loads(path.read_text())
+    assert stored["results"] == told
+    assert stored["asked"].keys() == {*ASPECTS, SAYS_NEW}
+    said = {"thrift": "after", "haste": "tie", SAYS_NEW: "after"}
+    assert [item["labels"] for item in stored["items"]] == [{"ann": said, "bob": said}] * 12
+    assert stored["export"].startswith(path.stem)
+    assert {item["edited"] for item in stored["items"]} == {*PROPERTIES}
+
+    fill(paths[0], lambda row: {"haste": side(row, "early")})
+    tell("import", "run", *paths, "--key", "out/key.json")
+    (path,) = Path("run/annotations").iterdir()
+    assert json.loads(path.read_text()) != stored, "a second import replaces the first"
+
+    tell("export", "run", "--out", "two", "--number", 3)
+    tell("import", "run", *whole(Path("two")), "--key", "two/key.json")
+    assert len(list(Path("run/annotations").iterdir())) == 2
+
+
+def test_tables_fit_the_terminal(tell, out):
+    paths = whole(out)
+    fill(paths[0], lambda row: {"haste": side(row, "late")})
+    told = tell("import", "run", *paths, "--key", "out/key.json").stdout
+    assert max(map(len, told.splitlines())) <= 80
+    assert "Agreement of annotators" in told
+    assert "trade: means, from -1" in told
+    assert "The judge" not in told, "which said nothing"
+
+
+def test_what_others_wrote_is_shown_as_it_is(tell, tmp_path, monkeypatch):
+    """An aspect, a property and an annotator's name are texts: no markup, no commands to a terminal."""
+    monkeypatch.setitem(ASPECTS, "[red]x", "A colour.")
+    monkeypatch.setattr(f"{__name__}.PROPERTIES", ("[bold]", "tr\x1b[31made"))
+    pairs_run(tmp_path / "odd")
+    tell("export", "odd", "--out", "o", "--annotators", "ann")
+    path = Path("o/sheets/ann.csv")
+    rows = fill(path, lambda row: {**late(row), "[red]x": "tie"})
+    save(path, [{**row, "annotator": "\x1b[31mann"} for row in rows])
+    told = tell("import", "odd", path, "--key", "o/key.json").stdout
+    for text in ("[red]x", "[bold]: means", "tr\\x1b[31made: means", "by 1: \\x1b[31mann"):
+        assert text in told
+    assert "\x1b" not in told
+
+
+def test_the_annotator_is_named_by_column_or_by_file(tell, out):
+    paths = whole(out)
+    moved = paths[0].rename(out / "sheets" / "filled (2).csv")
+    assert asked(tell, moved, paths[1])["annotators"] == ["ann", "bob"]
+    save(moved, [{n: cell for n, cell in row.items() if n != "annotator"} for row in table(moved)])
+    assert asked(tell, moved, paths[1])["annotators"] == ["filled (2)", "bob"]
+
+
+def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
+    def verdict(i):
+        return Verdict("decided", 1.0, ratings={"thrift": 1.0, "haste": -1.0})
+
+    paths = whole(out)
+    pairs_run(tmp_path / "judged", verdicts=verdict, judge=OTHER)
+    told = tell("import", "judged", *paths, "--key", "out/key.json", "--json")
+    rows = {row["Asked"]: row for row in json.loads(told.stdout)["judge"]}
+    right = {name: (row["Any"], row["Majority"], row["Items"]) for name, row in rows.items()}
+    assert right == {
+        "thrift": (1, 1, 12), "haste": (0, 0, 12), SAYS_NEW: (1, 1, 12),
+        "all aspects": (0.5, 0.5, 24),
+    }  # fmt: skip
+
+
+def test_missing_rows_are_counted(tell, out):
+    ann, bob = whole(out)
+    rows = table(ann)
+    empty = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
+    save(ann, [*rows[:-2], rows[-2] | empty])
+    told = tell("import", "run", ann, bob, "--key", "out/key.json", "--json")
+    assert "ann.csv: 10 of 12 items are filled in" in told.stderr
+    assert "bob.csv" not in told.stderr
+    (row, *_) = json.loads(told.stdout)["agreement"]
+    assert (row["Items"], row["Labels"]) == (10, 22)
+
+
+def test_other_people_s_ids(tell, out):
+    ann, _ = whole(out)
+    rows = table(ann)
+    save(ann, [*rows[:3], rows[3] | {"item": "x123456-04"}, *rows[4:]])
+    cause = "ann.csv: row 5: the item 'x123456-04' is of another export"
+    fails(tell, ann, cause=cause, remedy="with the key of that export")
+
+
+@pytest.mark.parametrize("answer", ["C", "1", "AB", "=A", "before"])
+def test_answers_that_are_none(tell, out, answer):
+    ann, _ = whole(out)
+    rows = table(ann)
+    save(ann, [rows[0] | {"haste": answer}, *rows[1:]])
+    cause = f"ann.csv: row 2 ({rows[0]['item']}): 'haste' is '{answer}'"
+    fails(tell, ann, cause=cause, remedy="write A, B or tie")
+
+
+def test_half_a_row_is_no_answer(tell, out):
+    ann, _ = whole(out)
+    rows = table(ann)
+    save(ann, [rows[0], rows[1] | {SAYS_NEW: " "}, *rows[2:]])
+    told = tell("import", "run", ann, "--key", "out/key.json", "--json")
+    assert "ann.csv: 11 of 12 items are filled in" in " ".join(told.stderr.split())
+    assert {row["Labels"] for row in json.loads(told.stdout)["agreement"]} == {11}
+
+
+def test_an_import_replaces_the_one_before(tell, out):
+    ann, bob = whole(out)
+    asked(tell, ann)
+    told = tell("import", "run", bob, "--key", "out/key.json", "--json")
+    assert json.loads(told.stdout)["annotators"] == ["bob"]
+
+
+def test_an_import_without_a_label_changes_nothing(tell, out):
+    ann, bob = whole(out)
+    asked(tell, ann, bob)
+    (path,) = Path("run/annotations").iterdir()
+    stored = path.read_text()
+    fill(ann, lambda row: dict.fromkeys((*ASPECTS, SAYS_NEW), ""))
+    told = tell("import", "run", ann, "--key", "out/key.json", code=4)
+    assert "error: there is no label in these sheets" in told.stderr
+    assert path.read_text() == stored
+
+
+@pytest.mark.parametrize("column", ["text A", "text B", "new value", "prompt"])
+def test_a_changed_text(tell, out, column):
+    ann, _ = whole(out)
+    rows = table(ann)
+    save(ann, [rows[0] | {column: rows[0][column] + "!"}, *rows[1:]])
+    fails(tell, ann, cause=f"({rows[0]['item']}): the cell '{column}' is not what was handed out")
+
+
+def test_an_item_twice_and_an_annotator_twice(tell, out):
+    ann, bob = whole(out)
+    fails(tell, ann, bob, ann, cause="ann.csv: there is a sheet of annotator 'ann' already")
+    rows = table(ann)
+    save(ann, [*rows, rows[0]])
+    fails(tell, ann, cause=f"row 14: the item '{rows[0]['item']}' is there twice")
+    save(ann, [rows[0] | {"annotator": "bob"}, *rows[1:]])
+    fails(tell, ann, cause="ann.csv has rows of 2 annotators: bob, ann")
+
+
+def test_rows_that_are_cut_short_or_too_long(tell, out):
+    """Some programs leave out empty cells at the end of a row, or add some."""
+    ann, bob = whole(out)
+    lines = ann.read_text("utf-8-sig").splitlines()
+    item = table(ann)[0]["item"]
+    ann.write_text("\n".join([lines[0], lines[1] + ",,", *lines[2:]]))
+    assert asked(tell, ann, bob)["items"] == 12
+    ann.write_text("\n".join([lines[0], lines[1].rpartition(",")[0], *lines[2:]]))
+    assert "11 of 12" in tell("import", "run", ann, "--key", "out/key.json").stderr
+    ann.write_text("\n".join([lines[0], item, *lines[2:]]))
+    fails(tell, ann, cause=f"({item}): the cell 'subject' is not what was handed out")
+
+
+def test_an_item_that_is_first_empty_and_then_filled_in_is_there_twice(tell, out):
+    ann, _ = whole(out)
+    rows = table(ann)
+    empty = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
+    save(ann, [rows[0] | empty, *rows])
+    fails(tell, ann, cause="is there twice")
+
+
+def test_files_that_are_no_sheets(tell, out):
+    ann, _ = whole(out)
+    rows = table(ann)
+    save(ann, [row | {"note": "it’s"} for row in rows], "cp1252")
+    fails(tell, ann, cause="ann.csv is not UTF-8: line 2 has the byte 0x92", remedy="'CSV UTF-8'")
+    save(ann, rows, "utf-16")
+    fails(tell, ann, cause="ann.csv is not UTF-8: line 1 has the byte 0xff")
+    save(ann, [{n: cell for n, cell in row.items() if n != "haste"} for row in rows])
+    fails(tell, ann, cause="has the column 'haste' not at all, or more than once")
+    text = ann.read_text("utf-8-sig")
+    ann.write_text(text.replace("thrift", "haste", 1).replace("subject", "haste", 1))
+    fails(tell, ann, cause="has the column")
+    ann.write_text("")
+    fails(tell, ann, cause="has the column 'item' not at all")
+    save(ann, rows)
+    ann.write_text(ann.read_text("utf-8-sig") + '"x" y"\n')
+    fails(tell, ann, cause="ann.csv is no CSV", remedy="as CSV (UTF-8)")
+    fails(tell, "none.csv", cause="the sheet none.csv cannot be read", code=2)
+    fails(tell, "out", cause="the sheet out cannot be read", code=2)
+
+
+def test_keys_that_are_none(tell, out):
+    ann, _ = whole(out)
+    told = tell("import", "run", ann, "--key", "none.json", code=2)
+    assert "the key none.json cannot be read" in told.stderr
+    key = out / "key.json"
+    known = json.loads(key.read_text())
+    for damaged in ("{", "[]", "{}", json.dumps(known | {"form": "x"}), '{"form": []}',
+                    json.dumps(known | {"items": [{"place": [1], "swapped": True}]})):  # fmt: skip
+        key.write_text(damaged)
+        fails(tell, ann, cause="key.json is no key of an export")
+    turned = [item | {"swapped": not item["swapped"]} for item in known["items"]]
+    key.write_text(json.dumps(known | {"items": turned}))
+    fails(tell, ann, cause="is the key to texts of another run")
+
+
+def test_the_key_of_another_run(tell, out, tmp_path):
+    ann, _ = whole(out)
+    for name, made in (
+        ("texts", {"texts": lambda i: ("other", "texts")}), ("fewer", {"number": 11}),
+    ):  # fmt: skip
+        pairs_run(tmp_path / name, **made)
+        told = tell("import", name, ann, "--key", "out/key.json", code=4).stderr
+        assert f"is the key to texts of another run than {name}" in " ".join(told.split())
+
+
+# Single replies
+
+
+def test_people_say_whether_replies_are_right(tell, tmp_path):
+    """Any judged run: no comparison, one column, and the judge's accuracy."""
+    right, wrong, open_ = (
+        Verdict("decided", 1.0),
+        Verdict("decided", 0.0),
+        Verdict("undecided", 0.0),
+    )
+    replies_run(tmp_path / "sums", [right, right, wrong, open_, Verdict("unparsed"), None])
+    tell("export", "sums", "--out", "s", "--annotators", "ann,bob,cy")
+    paths = sorted(Path("s/sheets").glob("*.csv"))
+    for path in paths:
+        (row, *_) = fill(path, lambda row: {"right": "yes"})
+        assert (row["prompt"], row["reply"], row["right answer"]) == ("1 + 1 =", " 2", "2")
+    told = json.loads(tell("import", "sums", *paths, "--key", "s/key.json", "--json").stdout)
+    (row,) = told["judge"]
+    assert row == {"Asked": "right", "Items": 4, "Any": 0.5, "With a majority": 4, "Majority": 0.5}
+    (row,) = told["agreement"]
+    assert (row["Yes"], row["Pairwise"], row["Items"]) == (1, 1, 6)
+    assert row["Fleiss"] is None, "of answers that are all the same"
+    assert told["means"] == []
+    shown = tell("import", "sums", *paths, "--key", "s/key.json").stdout
+    assert "means" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_reply_that_is_to_stay_is_compared_with_the_text_before(tmp_path):
+    item = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
+    assert item.cells["right answer"] == " old"
+
+
+# Numbers
+
+
+def opinion(number, *labels, edited="home", verdict=None):
+    """Return an opinion of annotators a, b, … on one aspect and on the new value."""
+    item = Item(str(number), 0, 0, "p", "x", "y", compare(edited), verdict)
+    said = zip("abcdefgh", labels, strict=False)
+    return Opinion(
+        item, {name: dict(zip(("thrift", SAYS_NEW), each, strict=False)) for name, each in said}
+    )
+
+
+scores = st.lists(st.sampled_from(["before", "tie", "after"]), min_size=2, max_size=2)
+
+
+@settings(deadline=None)  # scipy is imported by the first one
+@given(st.lists(scores, min_size=2, max_size=15))
+def test_means_are_those_of_labels_and_of_pairs(labels):
+    """Against the formula of t, over labels and over each pair's mean; tolerance: rounding."""
+    said = [opinion(i, *[(label,) for label in each]) for i, each in enumerate(labels)]
+    (row,) = means(said, ["thrift", "haste"])
+    numbers = [[{"before": -1, "tie": 0, "after": 1}[x] for x in each] for each in labels]
+    every = [x for each in numbers for x in each]
+    assert row["Mean"] == pytest.approx(sum(every) / len(every), abs=1e-12)
+    assert (row["Labels"], row["Pairs"]) == (len(every), len(labels))
+    for name, values in (("t", every), ("t (pairs)", [sum(each) / 2 for each in numbers])):
+        n, mean = len(values), sum(values) / len(values)
+        variance = sum((x - mean) ** 2 for x in values) / (n - 1)
+        if variance:
+            assert row[name] == pytest.approx(mean / math.sqrt(variance / n), rel=1e-9, abs=1e-12)
+        else:
+            assert row[name] is None
+
+
+def test_means_that_cancel_out_have_no_t():
+    """Thirds, which floating-point numbers have not exactly: 1/3 + 1/3 - 2/3 is 0 here."""
+    more, less = ("after",), ("before",)
+    said = [
+        opinion(0, more, ("tie",), ("tie",)), opinion(1, more, more, less),
+        opinion(2, less, less, ("tie",)),
+    ]  # fmt: skip
+    (row,) = means(said, ["thrift"])
+    assert (row["Mean"], row["t (pairs)"], row["p (pairs)"]) == (0, 0, 1)
+
+
+def test_only_pairs_whose_new_value_all_see():
+    said = [
+        opinion(0, ("after", "after"), ("after", "both")),
+        opinion(1, ("tie", "after"), ("tie", "before")),
+        opinion(2, ("before", "neither"), ("tie", "neither")),
+    ]
+    assert seen(said) == said[:1]
+    (row, other) = agreements(said, ["thrift", SAYS_NEW], "ab")
+    assert (row["Pairwise"], row["Yes"]) == (pytest.approx(2 / 3), None)
+    assert (other["Pairwise"], other["Yes"]) == (pytest.approx(2 / 3), 0.5), "after or both is yes"
+
+
+def test_the_judge_agrees_with_somebody_or_with_most():
+    def judge(rating):
+        return Verdict("decided", 0.0, ratings={"thrift": rating})
+
+    said = [
+        opinion(0, ("after",), ("after",), ("tie",), verdict=judge(0.5)),
+        opinion(1, ("after",), ("after",), ("tie",), verdict=judge(0.0)),
+        opinion(2, ("after",), ("before",), ("tie",), verdict=judge(-1.0)),
+        opinion(3, ("after",), ("after",), ("after",), verdict=judge(-1.0)),
+        opinion(4, ("after",), ("after",), ("after",), verdict=Verdict("unparsed")),
+        opinion(5, ("after",), ("after",), ("after",)),
+    ]
+    (row,) = accuracy(said, ["thrift", SAYS_NEW, "haste"])
+    assert row == {
+        "Asked": "thrift", "Items": 4, "Any": 0.75, "With a majority": 3,
+        "Majority": pytest.approx(1 / 3),
+    }  # fmt: skip

@@ -1,0 +1,87 @@
+"""The judge on this machine: a real model is asked, through its template, in batches."""
+
+import subprocess
+import sys
+from copy import deepcopy
+
+import pytest
+from support.chatty_pocket import chatty_pocket
+from support.judge_keys import KEYS, PAIR
+
+from edit_harness import DataError, Generate, Reply, UsageError
+from edit_harness.edits import UNEDITED
+from edit_harness.interfaces import ModelSource
+from edit_harness.registry.settings import Named, described
+from edit_harness_plugins.judges.model.hf import HF
+from edit_harness_plugins.judges.model.prompts import question
+from edit_harness_plugins.loading.load import load
+
+REPLIES = [PAIR, *(Reply("", "12", key) for kind, key in KEYS.items() if kind != "compare")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return chatty_pocket(tmp_path_factory.mktemp("judge") / "pocket")
+
+
+@pytest.fixture(scope="module")
+def judge(folder):
+    return HF(model=str(folder), device="cpu", max_new_tokens=8)
+
+
+def test_a_model_that_cannot_judge_gives_no_verdict_and_no_score(judge):
+    for verdict in judge.judge(REPLIES):
+        assert (verdict.status, verdict.score) == ("unparsed", None)
+        assert verdict.raw
+        assert verdict.served == "pocket[chat]"
+
+
+def test_it_is_asked_what_a_server_is_asked_and_says_what_the_model_says(judge, folder):
+    """The first of the answers is the model's own to the same question."""
+    reply = Reply("", "Rome", KEYS["match"])
+    model = load(ModelSource(str(folder)), device="cpu", chat_template=True)
+    text = question(reply, judge.seed).text
+    (answer,) = model.answer([(UNEDITED, Generate(text, 8))])
+    (found,) = judge.judge([reply])
+    assert found.raw.startswith(f"{answer.text}\n")
+    assert "assistant:" in model.tokens.decode(model.tokens.encode(text).ids)
+
+
+def test_together_is_as_alone(judge):
+    """Greedy texts do not depend on the batch here; ties of logits would be the model's own."""
+    assert judge.judge(REPLIES) == [judge.judge([reply])[0] for reply in REPLIES]
+    assert deepcopy(judge).judge(REPLIES[:2]) == judge.judge(REPLIES[:2])
+
+
+def test_a_question_that_is_too_long_for_the_model_stops_no_other(judge):
+    long, short = judge.judge([Reply("", "far " * 2000, KEYS["match"]), REPLIES[1]])
+    assert (long.status, long.note, long.raw) == (
+        "unparsed", "the question is too long for the model", "",
+    )  # fmt: skip
+    assert short.raw
+
+
+def test_the_weights_identify_it(judge, folder):
+    told = described(Named("hf", "1", judge))
+    assert told["provenance"].keys() == {"weights", "tokenizer"}
+    assert all(len(digest) == 64 for digest in told["provenance"].values())
+    assert "device" not in told["fields"]
+
+
+def test_a_model_that_cannot_be_asked():
+    with pytest.raises(UsageError, match="does not know which model"):
+        HF().judge(REPLIES[:1])
+    with pytest.raises(UsageError, match=r"pocket cannot judge.*chat template") as error:
+        HF(model="pocket", device="cpu").judge(REPLIES[:1])
+    assert "follow instructions" in error.value.remedy
+    with pytest.raises(DataError, match="does not exist"):
+        HF(model="./missing").judge(REPLIES[:1])
+
+
+def test_torch_is_imported_with_the_model_only():
+    code = (
+        "import sys; from edit_harness_plugins.judges.model.hf import HF; HF(model='x'); "
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

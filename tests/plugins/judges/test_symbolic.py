@@ -1,0 +1,440 @@
+"""The judge `symbolic` against answers judged by hand, and against naive algebra.
+
+A formula is compared at 20 points within 1e-9, which is far above what floats lose in expressions of
+this size (about 1e-13) and far below what two different rules differ by.
+"""
+
+import ast
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from support.builders import DATA
+from support.symbolic_answers import ALL, KEYS
+
+import edit_harness_plugins.judges
+from edit_harness import DataError, Key, PluginError, Reply
+from edit_harness_plugins.judges.symbolic.judge import Symbolic
+from edit_harness_plugins.judges.symbolic.quantities import symbol
+from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, agree, points, read_key
+from edit_harness_plugins.judges.symbolic.verdicts import verdict
+
+RULES = DATA / "rule_edit_rules.json"
+FOUR_SIDES = "left undecided: of a perimeter, 'its sides' are two of them or all four"
+KNOWN_MISSES = {
+    "A = x by y": "'by' for 'times' is not read: it also stands in 'divided by'",
+    "V = (1/2π) r² h": "read as 1/2 π, as 1/3πr²h has to be",
+    " A = 18 × 5 = 90. Therefore, the area is 90 cm². Next, if the length is 10 and the width is 4, "
+    "the area is 40.": "the last value counts, here that of a further example",
+    " the sum of its sides.": FOUR_SIDES,
+    " the sum of the lengths of its sides.": FOUR_SIDES,
+    " twice the sum of its sides": FOUR_SIDES,
+    " the total area of all its faces": "'total' is read as 'sum', which stands before 'of'",
+    " the sum of all twelve edges.": "a cuboid's edges are not in the table, three of which are its sides",
+    " the sum of the areas of its two bases and its lateral surface.": "of surfaces, only bases and "
+    "faces are in the table",
+    " the square root of three divided by four times the side length squared.": "'four times' binds "
+    "first, as written; the formula meant is known only to who knows it",
+    " the sum of sides a, b and c": "'sides' is read as all three, and the letters as factors",
+    "78": "within 1e-2 of 25 pi, the tolerance that 3.14 for pi needs",
+}
+"""Answers on which the judge is wrong, and why."""
+XY = {"lhs": "A", "variables": {"x": "side", "y": "other side"}}
+
+
+def judged(key, *texts, prompt=""):
+    return Symbolic().judge([Reply(prompt, text, key) for text in texts])
+
+
+def said(right, old, text, about=None, kind="formula", prompt=""):
+    """Judge in this process."""
+    return verdict(kind, right, old, XY if about is None else about, text, prompt)
+
+
+@pytest.fixture(scope="module")
+def misses():
+    """The answers of the lists that are judged otherwise than by hand."""
+    verdicts = Symbolic().judge([Reply("", a.text, KEYS[a.key]) for a in ALL])
+    return [
+        answer
+        for answer, verdict in zip(ALL, verdicts, strict=True)
+        if (verdict.score, verdict.reverted) != (float(answer.right), answer.reverted)
+    ]
+
+
+def test_the_lists_are_long_enough_and_of_every_kind():
+    assert len(ALL) >= 170
+    assert len({(a.key, a.text) for a in ALL}) == len(ALL)
+    assert {KEYS[a.key].kind for a in ALL} == Symbolic.kinds.keys()
+    assert min(Counter(a.group for a in ALL).values()) >= 5
+    assert sum(a.right for a in ALL) >= 100
+    assert sum(a.reverted for a in ALL) >= 50
+    assert not any(a.right and a.reverted for a in ALL)
+
+
+def test_nearly_all_answers_are_judged_as_by_hand(misses):
+    assert 1 - len(misses) / len(ALL) >= 0.97
+
+
+def test_the_misses_are_those_that_are_known(misses):
+    assert {answer.text for answer in misses} == KNOWN_MISSES.keys()
+
+
+def test_no_wrong_answer_is_called_right(misses):
+    """The worse mistake of the two, since it makes an edit look better."""
+    assert not [answer for answer in misses if not answer.right and answer.text not in KNOWN_MISSES]
+
+
+# The rules that the judge was made for
+
+
+@pytest.fixture(scope="module")
+def rules():
+    if not RULES.exists():
+        pytest.skip(f"{RULES} is not here")
+    return json.loads(RULES.read_text(encoding="utf-8"))["rules"]
+
+
+def versions(rules):
+    """Yield id, key and description of each rule as it is, and as it is edited."""
+    for rule in rules:
+        edited = rule["counterfactual"]
+        about = {name: rule[name] for name in ("lhs", "variables", "derived", "constraints")}
+        for one, other in ((rule, edited), (edited, rule)):
+            yield rule["id"], (one["formula"], other["formula"], about), one["description"]
+
+
+def test_every_description_of_the_rules_is_read_to_its_formula(rules):
+    told = {(name, text): said(*key[:2], text, key[2]).score for name, key, text in versions(rules)}
+    assert [which for which, score in told.items() if score != 1] == []
+    assert len(rules) == 80
+
+
+def test_every_formula_of_the_rules_is_right_and_its_edit_is_not(rules):
+    for name, (right, old, about), _ in versions(rules):
+        assert said(right, old, right, about).score == 1, name
+        other = said(right, old, old, about)
+        assert (other.score, other.reverted) == (0, True), name
+
+
+def test_every_formula_of_the_rules_is_read_as_the_papers_print_it(rules):
+    """Save those that print another formula than the rule's, which the file flags."""
+    for rule in rules:
+        if any(flag.startswith("paper_formula_wrong") for flag in rule["flags"]):
+            continue
+        about = {name: rule[name] for name in ("lhs", "variables", "derived", "constraints")}
+        told = said(rule["formula"], "", rule["latex_in_paper"], about)
+        assert told.score == 1, (rule["id"], rule["latex_in_paper"], told)
+
+
+OWN_WORDINGS = [
+    ("x + y", "the sum of both sides"),
+    ("x*y", "one side times the other side"),
+    ("2*(x + y)", "twice the sum of its sides"),
+    ("2*(x + y)", "double the total of the length and the width"),
+    ("2*x + 2*y", "the sum of twice the length and twice the width"),
+    ("x*y/2", "half of the product of the two sides"),
+    ("x*y/3", "a third of the product of its sides"),
+    ("2*x*y/3", "two thirds of the product of its sides"),
+    ("3*x*y/4", "three-quarters of the product of its sides"),
+    ("(x + y)/2", "the average of the two sides"),
+    ("(x + y)**2", "the square of the sum of the sides"),
+    ("x**2 + y**2", "the sum of the squares of the sides"),
+    ("x**2 + y**2", "the length squared plus the width squared"),
+    ("sqrt(x**2 + y**2)", "the square root of the sum of the squares of both sides"),
+    ("sqrt(x*y)", "the square root of the product of its sides"),
+    ("sqrt(2)*x", "the square root of two times the length"),
+    ("x/y", "the ratio of the length to the width"),
+    ("x/y", "the quotient of its two sides"),
+    ("x - y", "the difference between the length and the width"),
+    ("x - y", "subtracting the width from the length"),
+    ("(x + y)/2", "adding the two sides and then dividing the result by two"),
+    ("(x + y)*y", "the length plus the width, times the width"),
+    ("x + y*x", "the length plus the width times the length"),
+    ("x**3", "the cube of the length"),
+    ("Min(x, y)", "the smallest of its two sides"),
+    ("x**2", "the length multiplied by itself"),
+    ("2*pi*x", "two pi times the length"),
+    ("12*x", "twelve times the length"),
+    ("24*x", "twenty-four times the length"),
+]
+
+
+@pytest.mark.parametrize(("formula", "text"), OWN_WORDINGS)
+def test_a_description_is_read(formula, text):
+    told = said(formula, "", text)
+    assert told.score == 1, told
+
+
+# What is compared
+
+
+@pytest.mark.parametrize(
+    ("right", "old", "text", "expected"),
+    [
+        # The letters say which side is meant, so a renaming cannot make a wrong formula right.
+        ("x + 2*y", "2*x + y", "P = 2x + y", (0, True)),
+        ("x + 2*y", "2*x + y", "P = 2s + b", (0, True)),
+        ("x + 2*y", "2*x + y", "P = s + 2b", (1, False)),
+        ("x + 2*y", "2*x + y", "P = 2y + x", (1, False)),
+        (
+            "x + 2*y",
+            "2*x + y",
+            "P = 2m + n, where m is the base and n is the equal side",
+            (1, False),
+        ),
+    ],
+)
+def test_letters_are_renamed_by_what_they_mean(right, old, text, expected):
+    about = {"lhs": "P", "variables": {"x": "equal sides", "y": "base"}, "constraints": ["2*x > y"]}
+    told = said(right, old, text, about)
+    assert (told.score, told.reverted) == expected
+
+
+def test_letters_that_fit_both_rules_are_undecided():
+    about = {"lhs": "P", "variables": {"x": "equal sides", "y": "base"}}
+    assert said("x + 2*y", "2*x + y", "P = 2m + n", about).status == "undecided"
+
+
+def test_decimals_that_fit_both_rules_are_undecided():
+    told = said("pi*x", "sqrt(10)*x", "A = 3.15x")
+    assert (told.status, told.score) == ("undecided", 0.0)
+    assert said("pi*x", "3*x", "A = 3.15x").note == "rounded"
+
+
+def test_letters_of_the_rule_are_never_renamed():
+    assert said("x/y", "", "R = y/x").score == 0
+    assert said("x/y", "", "R = a/b").note == "renamed"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d^2 = (x + y)^2", 1), ("d = x + y", 1), ("(x + y)^2", 1), ("d = (x + y)^2", 0),
+        ("d^2 = x + y", 0), ("d2 = (x + y)^2", 1),
+    ],
+)  # fmt: skip
+def test_a_rule_of_a_square_is_told_with_and_without_the_square(text, expected):
+    assert said("(x + y)**2", "", text, XY | {"lhs": "d2"}).score == expected
+
+
+def test_the_prompt_may_begin_the_equation():
+    about = XY | {"lhs": "d2"}
+    assert said("(x + y)**2", "", " x + y", about, prompt="It is given by d =").score == 1
+    assert said("(x + y)**2", "", " x + y", about, prompt="It is given by d^2 =").score == 0
+
+
+@pytest.mark.parametrize(
+    ("right", "old", "text", "score", "back"),
+    [
+        ("25*pi", "251*pi/10", "78.54", 1, False),  # within 1e-2 of both, and nearer to the first
+        ("25*pi", "251*pi/10", "78.89", 0, True),
+        ("25*pi", "", "77.76", 1, False),  # 0.99 % off
+        ("25*pi", "", "77.74", 0, False),  # 1.02 % off
+        ("12", "", "12.00001", 1, False),
+        ("12", "", "12.0001", 0, False),
+        ("1/3", "", "0.33", 1, False),
+        ("1/3", "", "0.34", 0, False),  # within 1e-2 only if rounded, which it is not
+        ("0", "", "0", 1, False),
+    ],
+)
+def test_numbers_have_a_tolerance(right, old, text, score, back):
+    told = said(right, old, text, {}, "number")
+    assert (told.score, told.reverted) == (score, back)
+
+
+def test_points_respect_constraints_and_definitions():
+    rule = Rule.of({
+        "lhs": "A",
+        "variables": {"x": "side", "y": "side", "z": "side", "s": "semiperimeter", "t": "angle"},
+        "derived": {"s": "(x + y + z)/2"},
+        "constraints": ["x + y > z", "x + z > y", "y + z > x"],
+    })  # fmt: skip
+    found = points(rule)
+    assert len(found) == 20
+    assert found == points(rule)
+    for point in found:
+        x, y, z, s, t = (point[symbol(name)] for name in "xyzst")
+        assert max(x, y, z) < s == pytest.approx((x + y + z) / 2, rel=1e-15)
+        assert 0 < t < math.pi / 2
+
+
+def test_what_has_no_value_agrees_with_nothing():
+    at = points(Rule.of(XY))
+    bad = read_key("sqrt(x - 100)", ("x", "y"))
+    assert not agree(bad, bad, at)
+    assert said("x + y", "", "sqrt(-1)*x").score == 0
+
+
+def test_only_points_where_the_key_has_a_value_count():
+    """1 - x is negative at some of them; the reply may not lack a value where the key has one."""
+    assert said("sqrt(1 - x)", "", "A = (1 - x)^(1/2)").score == 1
+    assert said("sqrt((x - 1)*(y - 1))", "", "A = sqrt(x - 1)*sqrt(y - 1)").score == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("P = 2a + b", "2a + b", 1),
+        ("P = 2a + b", "P = b + a + a", 1),
+        ("P = 2a + b", "P = a + 2b", 0),  # whatever the letters mean, they mean the same in both
+        ("P = 2s + b", "P = 2x + y", 1),
+        ("P = 2s + b", "P = x + 2y", 0),
+        ("P = pqrs", "P = srqp", 1),
+        ("P = pqrs", "P = pqr", 0),
+    ],
+)
+def test_two_replies_say_the_same_if_their_letters_can_mean_it(one, two, same):
+    about = {"of": "formula", "lhs": "P", "variables": {"x": "equal sides", "y": "base"}}
+    assert said(one, "", two, about, "same").score == same
+
+
+# Random expressions, written in random ways
+
+NAMES = ("x", "y")
+LEAVES = st.sampled_from([*NAMES, *NAMES, "pi"]) | st.integers(1, 9)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from("+-*/"), inner, inner),
+        st.tuples(st.just("^"), inner, st.integers(2, 3)),
+        st.tuples(st.just("sqrt"), inner),
+    ),
+    max_leaves=6,
+)
+STYLES = {
+    "key": {"^": "{}**{}", "*": "{}*{}", "/": "{}/{}", "sqrt": "sqrt{}", "pi": "pi"},
+    "plain": {"^": "{}^{}", "*": "{} * {}", "/": "{} / {}", "sqrt": "sqrt{}", "pi": "pi"},
+    "beside": {"^": "{}^{}", "*": "{}{}", "/": "{}/{}", "sqrt": "sqrt{}", "pi": "π"},
+    "unicode": {"^": "{}{}", "*": "{}×{}", "/": "{}÷{}", "sqrt": "√{}", "pi": "π"},
+    "latex": {
+        "^": "{}^{{{}}}", "*": r"{} \cdot {}", "/": r"\frac{{{}}}{{{}}}", "sqrt": r"\sqrt{{{}}}",
+        "pi": r"\pi",
+    },
+    "words": {"^": "{}^{}", "*": "{} times {}", "/": "{} divided by {}", "sqrt": "sqrt{}", "pi": "pi"},
+}  # fmt: skip
+SUPERSCRIPT = {2: "²", 3: "³"}
+
+
+def written(tree, style):
+    """Return an expression with brackets around every part, as a style writes it."""
+    forms = STYLES[style]
+    if not isinstance(tree, tuple):
+        return f"({forms['pi'] if tree == 'pi' else tree})"
+    operator, *parts = tree
+    if operator == "^":
+        exponent = SUPERSCRIPT[parts[1]] if style == "unicode" else parts[1]
+        return f"({forms['^'].format(written(parts[0], style), exponent)})"
+    texts = [written(part, style) for part in parts]
+    if operator in "+-":
+        return f"({texts[0]} {operator} {texts[1]})"
+    return f"({forms[operator].format(*texts)})"
+
+
+def value(tree, point):
+    """Return the value of an expression, found naively; NaN if it has none."""
+    if not isinstance(tree, tuple):
+        return point.get(tree, math.pi) if isinstance(tree, str) else float(tree)
+    operator, *parts = tree
+    first, *rest = (value(part, point) for part in parts)
+    try:
+        if operator == "sqrt":
+            return math.sqrt(first)
+        return {
+            "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+            "/": lambda a, b: a / b, "^": lambda a, b: a**b,
+        }[operator](first, *rest)  # fmt: skip
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+
+
+def sample(tree):
+    drawn = random.Random(1)
+    draws = [dict.fromkeys(NAMES) | {n: drawn.uniform(0.5, 3) for n in NAMES} for _ in range(8)]
+    return [value(tree, point) for point in draws]
+
+
+@settings(max_examples=150, deadline=None)
+@given(tree=TREES, style=st.sampled_from(sorted(STYLES)))
+def test_an_expression_is_equal_to_itself_however_it_is_written(tree, style):
+    assume(all(1e-3 < abs(number) < 1e6 for number in sample(tree)))
+    told = said(written(tree, "key"), "", f"A = {written(tree, style)}")
+    assert told.score == 1, (told, written(tree, style))
+
+
+@settings(max_examples=150, deadline=None)
+@given(one=TREES, two=TREES, style=st.sampled_from(sorted(STYLES)))
+def test_expressions_that_differ_in_value_are_different(one, two, style):
+    pairs = list(zip(sample(one), sample(two), strict=True))
+    assume(all(1e-3 < abs(a) < 1e6 and 1e-3 < abs(b) < 1e6 for a, b in pairs))
+    equal = all(math.isclose(a, b, rel_tol=1e-6) for a, b in pairs)
+    told = said(written(one, "key"), "", f"A = {written(two, style)}")
+    assert told.score == float(equal), told
+
+
+@settings(max_examples=100, deadline=None)
+@given(number=st.fractions(-1000, 1000, max_denominator=50), form=st.sampled_from("fdl"))
+def test_a_number_is_itself_however_it_is_written(number, form):
+    p, q = number.numerator, number.denominator
+    texts = {"f": f"{p}/{q}", "d": f"{float(number):.9f}", "l": rf"\frac{{{p}}}{{{q}}}"}
+    assert said(f"{p}/{q}", "", f"The answer is {texts[form]}.", {}, "number").score == 1
+    assert said(f"{p}/{q}", "", f"= {float(number) + 1:.9f}", {}, "number").score == 0
+
+
+# Keys that are not right
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "named"),
+    [
+        (Key("colour", "red"), PluginError, "colour"),
+        (Key("same", "x", "", {"of": "colour"}), PluginError, "colour"),
+        (Key("same", "x"), PluginError, "same"),
+        (Key("formula", "x"), PluginError, "lhs"),
+        (Key("formula", "x", "", {"lhs": "A"}), PluginError, "variables"),
+        (Key("formula", "x", "", XY | {"variables": "x"}), PluginError, "variables"),
+        (Key("formula", "x", "", XY | {"constraints": "x > y"}), DataError, "'x'"),
+        (Key("formula", "x +", "", XY), DataError, r"x \+"),
+        (Key("formula", "", "x", XY), DataError, "''"),
+        (Key("number", "", "12"), DataError, "''"),
+        (Key("formula", "x + z", "", XY), DataError, "z"),
+        (Key("formula", "x", "y y)", XY), DataError, "y y"),
+        (Key("formula", "x", "", XY | {"constraints": ["x + y"]}), DataError, r"x \+ y"),
+        (Key("formula", "x", "", XY | {"constraints": ["x > x + y"]}), DataError, "constraints"),
+        (Key("number", "x"), DataError, "'x'"),
+        (Key("formula", "__import__('os')", "", XY), DataError, "__import__"),
+        (Key("formula", "9**9**9", "", XY), DataError, "9"),
+    ],
+)
+def test_a_wrong_key_is_an_error_and_no_verdict(key, error, named):
+    with pytest.raises(error, match=named) as raised:
+        judged(key, "A = x")
+    assert raised.value.remedy
+
+
+def test_provenance_names_the_libraries():
+    assert Symbolic().provenance.keys() == {"sympy"}
+
+
+def test_nothing_is_evaluated():
+    """No name by which Python or sympy evaluates a text occurs in the judge."""
+    folder = Path(edit_harness_plugins.judges.__file__).parent
+    names = {
+        name
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (getattr(node, "id", ""), getattr(node, "attr", ""))
+    }
+    assert names & {"Rational", "simplify"}
+    forbidden = {"eval", "exec", "compile_", "sympify", "parse_expr", "lambdify", "S"}
+    assert not names & forbidden
+
+
+def test_a_bad_key_says_what_is_wrong():
+    with pytest.raises(BadKey, match="no symbol"):
+        read_key("x*w", ("x", "y"))

@@ -1,0 +1,213 @@
+"""Weights that accelerate keeps on disk, as it does with a model that fits no device."""
+
+import gc
+from contextlib import nullcontext
+
+import pytest
+import torch
+from support.oracles import logprobs
+from support.queries import QUERIES, low_rank
+
+from edit_harness import Generate, ModelSource, PluginError, Request
+from edit_harness.api import save_model
+from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.errors import LeakError
+from edit_harness.model import weights
+from edit_harness.model.model import Model
+from edit_harness.run.integrity import ModelGuard
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors._search import suffix
+from edit_harness_plugins.editors._search.suffix import SuffixForward
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
+from edit_harness_plugins.loading.load import load
+from edit_harness_plugins.loading.placement import described
+
+REQUESTS = [[Request("{} lives in", "Ada", "Paris")], [Request("{} works at", "Bob", "Fiat")]]
+EDITORS = [
+    Rome(layer=0, steps=5, weight_decay=0.5, clamp=4.0, covariance=False,
+         contexts=("{}", "It rains. {}")),
+    ConstrainedFineTuning(layer=0, lr=1e-3, bias=False, steps=4, epsilon=2e-3),
+]  # fmt: skip
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def both(request, tmp_path):
+    """A model in memory, and the same with its weights on disk."""
+    accelerate = pytest.importorskip("accelerate")
+    model, other = tiny_model(request.param), tiny_model(request.param)
+    accelerate.disk_offload(other.module, tmp_path, execution_device=torch.device("cpu"))
+    assert all(p.is_meta for p in other.module.parameters())
+    return model, Model(other.module, other.tokens.tokenizer)
+
+
+def test_answers_are_the_same(both):
+    model, offloaded = both
+    edits = (UNEDITED, low_rank(model, 0), low_rank(model, 1))
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    one, other = (m.answer(questions) for m in both)
+    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+    texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
+    assert model.answer(texts) == offloaded.answer(texts)
+    assert (offloaded.packs, offloaded.starts_at(1), suffix.fits_suffix(offloaded, 0, 8)) == (
+        True,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize("editor", EDITORS, ids=["rome", "ft-l"])
+def test_searches_find_the_same(both, editor):
+    one, other = (editor.edit_each(model, REQUESTS) for model in both)
+    for mine, theirs in zip(one, other, strict=True):
+        for name, delta in mine.weights.items():
+            torch.testing.assert_close(delta.dense(), theirs.weights[name].dense())
+
+
+def in_memory(shape):
+    """How many matrices of these sizes there are, in whatever order."""
+    gc.collect()
+    tensors = (t for t in gc.get_objects() if type(t) in (torch.Tensor, torch.nn.Parameter))
+    return sum(sorted(t.shape) == sorted(shape) and not t.is_meta for t in tensors)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of what the garbage collector touches
+def test_a_search_does_not_hold_the_weights_that_it_went_through(both):
+    _, offloaded = both
+    again = SuffixForward(offloaded, 0, [(1, 2, 3, 4), (2, 3, 4, 5)], [1, 1])
+    delta = torch.zeros(2, 1, offloaded.architecture.hidden, requires_grad=True)
+    before = in_memory(offloaded.architecture.projection(1).shape)
+    logits = again.logits(again.places([0, 1], [3, 3]), delta)
+    assert in_memory(offloaded.architecture.projection(1).shape) == before
+    (gradient,) = torch.autograd.grad(logits.sum(), delta)
+    assert gradient.abs().max() > 0
+
+
+def embedding(model):
+    return next(name for name, _ in model.module.named_parameters())
+
+
+def change_of(model, name):
+    return Edit({name: Dense(0.1 * torch.ones_like(model.parameter(name)))})
+
+
+def test_weights_are_read_where_they_are_kept(both):
+    model, offloaded = both
+    assert weights.of_module(offloaded.module) == weights.of_module(model.module)
+    assert (offloaded.size, offloaded.architecture.hookable) == (
+        model.size,
+        model.architecture.hookable,
+    )
+    assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
+    for name, parameter in model.module.named_parameters():
+        assert torch.equal(offloaded.parameter(name), parameter)
+    mine, theirs = (m.architecture.projection(1) for m in both)
+    assert torch.equal(mine.matrix, theirs.matrix)
+    assert mine.parameters.keys() == theirs.parameters.keys()
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_what_hooks_cannot_carry_is_stood_in_for(both, head):
+    """GPT-2's head is its embedding, so that an edit of either is one of both."""
+    model, offloaded = both
+    name = "lm_head.weight" if head else embedding(model)
+    down = f"{model.architecture.projection(0).name}.weight"
+    edit = change_of(model, name) + change_of(model, down)
+    witness = ModelGuard(offloaded)
+    with offloaded.applied(edit):
+        assert torch.equal(offloaded.parameter(name), model.parameter(name) + 0.1)
+    witness.verify()
+    questions = [(each, query) for query in QUERIES for each in (UNEDITED, edit)]
+    one, other = (m.answer(questions) for m in both)
+    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+    texts = [(edit, Generate("Ada lives in", 6))]
+    assert model.answer(texts) == offloaded.answer(texts)
+    witness.verify()
+
+
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def saved(request, tmp_path_factory):
+    """A folder of a model, and a map that keeps it in memory and on the disk."""
+    pytest.importorskip("accelerate")
+    folder = tmp_path_factory.mktemp(request.param)
+    model = tiny_model(request.param)
+    model.module.save_pretrained(folder)
+    model.tokens.tokenizer.save_pretrained(folder)
+    return folder, f"cpu:{model.size * 4 // 2000}KB"
+
+
+def test_an_edited_model_is_saved_whole(saved, tmp_path):
+    folder, room = saved
+    one = load(ModelSource(str(folder)), device="cpu")
+    other = load(ModelSource(str(folder)), device_map="auto", max_memory=room)
+    assert (one.digest, one.size) == (other.digest, other.size)
+    assert "disk (" in described(other)
+    edit = change_of(one, embedding(one))
+    for number, each in enumerate((one, other)):
+        save_model(each, edit, tmp_path / str(number))
+    mine, theirs = (load(ModelSource(str(tmp_path / n)), device="cpu").module for n in "01")
+    assert weights.of_module(mine) == weights.of_module(theirs)
+    assert weights.of_module(mine) != weights.of_module(one.module)
+
+
+def test_what_may_have_no_effect_is_refused(both):
+    model, offloaded = both
+    name, request = embedding(model), REQUESTS[0][0]
+    patched = Edit(patch=lambda module: nullcontext())
+    assert model.answer([(patched, QUERIES[0])])
+    with pytest.raises(PluginError, match="is offloaded, so that a patch") as caught:
+        offloaded.answer([(patched, QUERIES[0])])
+    assert "--device cpu" in caught.value.remedy
+    with pytest.raises(PluginError, match=f"{name} is offloaded, so that it has no gradient"):
+        offloaded.nll([request], {name: model.parameter(name)})
+
+
+DOWN = "model.layers.1.mlp.down_proj"
+
+
+def a_file_written(module, folder):
+    with (folder / f"{DOWN}.weight.dat").open("r+b") as file:
+        file.write(b"other")
+
+
+def a_file_removed(module, folder):
+    (folder / f"{DOWN}.weight.dat").unlink()
+
+
+def another_map(module, folder):
+    hook = module.get_submodule(DOWN)._hf_hook
+    hook.weights_map = {"weight": hook.weights_map["weight"] + 1}
+
+
+def weights_in_memory(module, folder):
+    module.get_submodule(DOWN)._hf_hook.weights_map["weight"][0, 0] += 1
+
+
+LEAKS = {
+    "a file written": ("disk", a_file_written, "weights"),
+    "a file removed": ("disk", a_file_removed, "weights"),
+    "another map": ("disk", another_map, "weights .* and 1 more"),
+    "weights in memory": ("cpu", weights_in_memory, "weights"),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_what_is_left_in_offloaded_weights_is_seen(leak, tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    place, change, what = LEAKS[leak]
+    model = tiny_model("llama")
+    if place == "disk":
+        accelerate.disk_offload(model.module, tmp_path, torch.device("cpu"))
+    else:
+        accelerate.cpu_offload(model.module, torch.device("cpu"))
+    witness = ModelGuard(model)
+    witness.verify()
+    change(model.module, tmp_path)
+    with pytest.raises(LeakError, match=what):
+        witness.check()
+
+
+def test_a_weight_that_is_nowhere(model):
+    model.module.get_submodule("lm_head").to("meta")
+    with pytest.raises(PluginError, match=r"lm_head\.weight is on no device"):
+        model.parameter("lm_head.weight")

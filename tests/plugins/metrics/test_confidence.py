@@ -1,0 +1,335 @@
+"""D and D_d of Seesaw-CF, against naive versions and by hand."""
+
+import math
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from support.builders import scores
+from support.seesaw_cases import CLOSE, case, cells, effect, person, same, sure, tables
+
+from edit_harness.folder.record import Record
+from edit_harness.folder.table import RunTable
+from edit_harness_plugins.commands.report import formats
+from edit_harness_plugins.commands.report.formats import listed
+from edit_harness_plugins.metrics.people.confidence import Confidence
+
+METRIC = Confidence()
+GROUPS = ["gender=female", "gender=male", "race=Black", "race=Jewish", "geo=Africa", "geo=Oceania"]
+TAGS = [
+    {},
+    {"gender": "male"},
+    {"gender": "female", "race": "Black"},
+    {"gender": "female", "race": "Black|Jewish", "geo": "Africa"},
+    {"race": "Jewish", "geo": "Africa|Oceania"},
+]
+
+
+def groups_of(tags):
+    return [f"{kind}={value}" for kind, values in tags.items() for value in values.split("|")]
+
+
+# A case
+
+
+def test_the_surer_of_the_right_value_the_higher():
+    """Raising the probability of the value that is true of the other person raises D."""
+    one = case(person())
+    values = [
+        METRIC.measure(one, [scores([p], [0.2])], [scores([p + 0.1], [0.2])]) for p in (0.1, 0.5)
+    ]
+    assert values[0] == pytest.approx({
+        "pre_D": -0.1, "post_D": 0.0, "post_D_d": 0.1, "prompts": 1,
+    }, abs=CLOSE)  # fmt: skip
+    assert values[1]["pre_D"] == pytest.approx(0.3, abs=CLOSE)
+
+
+def test_probabilities_are_geometric_means_over_tokens():
+    answer = scores([0.5, 0.5, 0.125], [0.9, 0.4])
+    values = METRIC.measure(case(person()), [answer], [answer])
+    assert values["pre_D"] == pytest.approx(0.5 ** (5 / 3) - 0.6, abs=CLOSE)
+    assert values["post_D_d"] == 0
+
+
+def test_somebody_of_several_groups_counts_in_each():
+    probes = [person(**tags) for tags in TAGS]
+    before, after = [sure(0.0)] * 5, [sure(d) for d in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    values = METRIC.measure(case(*probes), before, after)
+    assert values["post_D"] == pytest.approx(0.3, abs=CLOSE)
+    assert values["prompts"] == 5
+    expected = {"gender=male": 0.2, "gender=female": 0.35, "race=Black": 0.35, "race=Jewish": 0.45,
+                "geo=Africa": 0.45, "geo=Oceania": 0.5}  # fmt: skip
+    found = {n.removeprefix("post_D "): v for n, v in values.items() if n.startswith("post_D ")}
+    assert found == pytest.approx(expected, abs=CLOSE)
+    assert values["prompts geo=Oceania"] == 1
+    assert values["prompts geo=Africa"] == 2
+
+
+def test_a_failed_edit_leaves_what_was_before():
+    one = case(person(gender="male"))
+    assert METRIC.failed(one, [sure(0.25)]) == pytest.approx(
+        {"pre_D": 0.25, "prompts": 1, "pre_D gender=male": 0.25, "prompts gender=male": 1},
+        abs=CLOSE,
+    )
+    assert METRIC.failed(one, []) == {}
+
+
+def test_an_answer_that_is_no_number_is_left_out():
+    values = METRIC.measure(case(person()), [sure(0.0)], [scores([math.nan], [0.5])])
+    assert values == pytest.approx({"pre_D": 0.0, "prompts": 1}, abs=CLOSE)
+
+
+# Many cases
+
+tagged = st.lists(
+    st.tuples(st.sampled_from(TAGS), st.floats(-0.9, 0.9), st.floats(-0.9, 0.9)), max_size=6
+)
+runs = st.lists(st.tuples(st.sampled_from(["P101", "P21_P101"]), tagged), min_size=1, max_size=8)
+
+
+def made(run):
+    """Return the cases of a run and their answers."""
+    cases = [
+        case(*(person(**tags) for tags, _, _ in asked), name=str(i), set=of)
+        for i, (of, asked) in enumerate(run)
+    ]
+    answers = [([sure(b) for _, b, _ in asked], [sure(a) for _, _, a in asked]) for _, asked in run]
+    return cases, answers
+
+
+@given(runs)
+def test_means_over_cases_of_means_over_prompts(run):
+    cases, answers = made(run)
+    found = METRIC.summarize(cells(METRIC, cases, answers))
+    asked = [each for _, each in run if each]
+    if not asked:
+        assert found == {}
+        return
+    before, after = (mean(mean(each[i] for each in one) for one in asked) for i in (1, 2))
+    assert found == pytest.approx(
+        {"pre_D": before, "post_D": after, "post_D_d": after - before}, abs=1e-9
+    )
+
+
+@given(runs)
+def test_groups_are_means_over_the_cases_that_have_them(run):
+    cases, answers = made(run)
+    found = tables(METRIC, cases, answers)
+    for name in {of for of, _ in run}:
+        rows = {row["group"]: row for row in found.get(f"D by group, {name}", ())}
+        tests = {row["group"]: row for row in found.get(f"tests of D_d by group, {name}", ())}
+        for group in ["all", *GROUPS]:
+            sides = [
+                [(b, a) for tags, b, a in asked if group in ("all", *groups_of(tags))]
+                for of, asked in run
+                if of == name
+            ]
+            sides = [each for each in sides if each]
+            assert (group in rows) == (group in tests) == bool(sides)
+            if sides:
+                before, after = ([mean(pair[i] for pair in each) for each in sides] for i in (0, 1))
+                row = rows[group]
+                assert (row["cases"], row["prompts"]) == (len(sides), sum(map(len, sides)))
+                assert row["before"] == pytest.approx(mean(before), abs=1e-9)
+                assert row["after"] == pytest.approx(mean(after), abs=1e-9)
+                assert row["D_d"] == pytest.approx(mean(after) - mean(before), abs=1e-9)
+                if len(sides) == 1:
+                    assert tests[group]["p"] is tests[group]["t"] is tests[group]["low 95%"] is None
+
+
+def test_the_tests_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    run = [
+        ("P101", [(tags, rng.uniform(-0.5, 0.5), rng.uniform(-0.8, 0.3)) for tags in TAGS])
+        for _ in range(12)
+    ]
+    found = tables(METRIC, *made(run))["tests of D_d by group, P101"]
+    rows = {row["group"]: row for row in found}
+    assert [*rows] == ["all", *GROUPS]
+    ps = {}
+    for group in ["all", *GROUPS]:
+        changes = [
+            mean(a - b for tags, b, a in asked if group in ("all", *groups_of(tags)))
+            for _, asked in run
+        ]
+        theirs = scipy_stats.ttest_1samp(changes, 0)
+        interval = theirs.confidence_interval(0.95)
+        row, ps[group] = rows[group], float(theirs.pvalue)
+        expected = [theirs.statistic, theirs.pvalue, interval.low, interval.high]
+        assert [row[name] for name in ("t", "p", "low 95%", "high 95%")] == pytest.approx(
+            expected, rel=1e-9
+        )
+    del ps["all"]
+    corrected = dict(zip(ps, scipy_stats.false_discovery_control(list(ps.values())), strict=True))
+    assert rows["all"]["p BH"] is None
+    assert {group: rows[group]["p BH"] for group in ps} == pytest.approx(corrected, rel=1e-9)
+
+
+def falling(name, group, changes):
+    """Cases of a set with one person each, and by how much the model gets surer."""
+    tags = dict([group.split("=")])
+    return [(name, [(tags, 0.0, change)]) for change in changes]
+
+
+FALLS = [-0.3, -0.31, -0.29, -0.32]
+RISES = [0.3, 0.31, 0.29, 0.32]
+
+
+def test_falls_are_counted_by_set_and_by_group():
+    run = [
+        *falling("P101", "race=Black", FALLS),
+        *falling("P101", "race=Jewish", RISES),
+        *falling("P101", "geo=Africa", [0.1, -0.1, 0.2]),
+        *falling("P101", "gender=male", [-0.5]),
+        *falling("P27_P101", "race=Black", FALLS),
+        *falling("P27_P101", "race=Jewish", FALLS),
+    ]
+    found = tables(METRIC, *made(run))
+    stars = {row["group"]: row["falls"] for row in found["tests of D_d by group, P101"]}
+    assert stars["race=Black"] == "**"
+    assert stars["race=Jewish"] == stars["geo=Africa"] == stars["gender=male"] == ""
+    heads = ("tests", "falls", "share", "falls BH", "share BH")
+    by_set = {row["set"]: [row[h] for h in heads] for row in found["groups whose D falls, by set"]}
+    assert by_set == {
+        "P101": [3, 1, 1 / 3, 1, 1 / 3], "P27_P101": [2, 2, 1, 2, 1], "all": [5, 3, 0.6, 3, 0.6],
+    }  # fmt: skip
+    by_group = {
+        row["group"]: [row[h] for h in heads] for row in found["sets in which D falls, by group"]
+    }
+    assert by_group == {
+        "race=Black": [2, 2, 1, 2, 1], "race=Jewish": [2, 1, 0.5, 1, 0.5],
+        "geo=Africa": [1, 0, 0, 0, 0], "all": [5, 3, 0.6, 3, 0.6],
+    }  # fmt: skip
+
+
+def test_a_fall_that_the_correction_takes_back_has_one_star():
+    changes = [-0.1, -0.3, -0.05, -0.25, -0.02, -0.1]
+    p = scipy_stats.ttest_1samp(changes, 0).pvalue
+    assert 0.0125 < p < 0.05
+    others = [[0.1, -0.1, 0.2], [0.2, -0.1, 0.1], [0.3, -0.2, 0.1]]
+    run = falling("P101", "race=Black", changes)
+    for group, each in zip(("race=white", "geo=Africa", "gender=male"), others, strict=True):
+        run += falling("P101", group, each)
+    found = tables(METRIC, *made(run))
+    (row,) = (r for r in found["tests of D_d by group, P101"] if r["group"] == "race=Black")
+    assert row["falls"] == "*"
+    (row,) = found["groups whose D falls, by set"]
+    assert (row["falls"], row["falls BH"]) == (1, 0)
+
+
+def test_a_drop_that_never_varies_is_no_find():
+    run = falling("P101", "race=Black", [-0.25] * 5)
+    row = tables(METRIC, *made(run))["tests of D_d by group, P101"][-1]
+    assert row["p"] is row["p BH"] is None
+    assert row["falls"] == ""
+
+
+def test_by_continent_and_race():
+    probes = [person(race="Black"), person(race="Jewish|white"), person()]
+    places = ["Asia", "Asia", "Europe", "Asia", "", "Africa"]
+    cases = [
+        case(*probes, name=str(i), set=of, **({"continent": c} if c else {}))
+        for i, (c, of) in enumerate(zip(places, ["P27_P101"] * 5 + ["P19_P101"], strict=True))
+    ]
+    changes = [-0.1, -0.3, 0.2, -0.2, 0.9, 0.8]
+    answers = [
+        ([sure(0.0)] * 3, [sure(d), sure(2 * d if d < 0 else d), sure(0.5)]) for d in changes
+    ]
+    found = tables(METRIC, cases, answers)
+    (row, *_) = found["D_d by continent and race, P19_P101"]
+    assert (row["continent"], row["cases"]) == ("Africa", 1)
+    rows = found["D_d by continent and race, P27_P101"]
+    found = {(row["continent"], row["race"]): (row["cases"], row["D_d"], row["p"]) for row in rows}
+    p = float(scipy_stats.ttest_1samp([-0.1, -0.3, -0.2], 0).pvalue)
+    assert found == {
+        ("Asia", "Black"): (3, pytest.approx(-0.2), pytest.approx(p)),
+        ("Asia", "Jewish"): (3, pytest.approx(-0.4), pytest.approx(p)),
+        ("Asia", "white"): (3, pytest.approx(-0.4), pytest.approx(p)),
+        ("Europe", "Black"): (1, pytest.approx(0.2), None),
+        ("Europe", "Jewish"): (1, pytest.approx(0.2), None),
+        ("Europe", "white"): (1, pytest.approx(0.2), None),
+    }
+    # Three tests of one p each: the correction leaves it.
+    assert [row["p BH"] for row in rows] == pytest.approx([p] * 3 + [None] * 3)
+
+
+def test_without_tags_there_is_the_whole():
+    cases, answers = made([("P101", [({}, 0.0, d)]) for d in (0.1, 0.2)])
+    found = tables(METRIC, cases, answers)
+    first, *rest = found
+    assert rest == ["D by group, P101", "tests of D_d by group, P101"]
+    assert [row["group"] for row in found[first]] == ["all"]
+    assert [row["group"] for row in found["D by group, P101"]] == ["all"]
+
+
+def test_without_cases_there_is_nothing():
+    assert METRIC.tables([], {}) == {}
+    other = [case(effect("law"), set="P21_P101")]
+    assert METRIC.tables(other, {}) == {}
+
+
+def test_an_edit_that_failed_is_in_no_table():
+    cases = [case(person(), name=str(i), set="P101") for i in range(3)]
+    values = [METRIC.measure(cases[0], [sure(0.5)], [sure(d)]) for d in (0.25, 0.75)]
+    values.append(METRIC.failed(cases[2], [sure(-0.5)]))
+    records = [Record(c.id, "ok", {"it": v}) for c, v in zip(cases, values, strict=True)]
+    (row,) = METRIC.tables(cases, RunTable.of(records).columns("it"))["D by group, P101"]
+    assert row == {
+        "group": "all", "cases": 2, "prompts": 2, "before": pytest.approx(0.5),
+        "after": pytest.approx(0.5), "D_d": pytest.approx(0.0, abs=CLOSE),
+    }  # fmt: skip
+
+
+def test_when_every_edit_failed_there_is_nothing_to_compare():
+    one = case(person(gender="male"), set="P101")
+    before = METRIC.failed(one, [sure(0.5)])
+    alone = {name: np.array([value]) for name, value in before.items()}
+    assert METRIC.tables([one], alone) == {}
+    assert METRIC.summarize(alone) == {"pre_D": pytest.approx(0.5)}
+
+
+@given(runs, st.randoms(use_true_random=False))
+def test_the_order_of_cases_does_not_matter(run, shuffler):
+    mixed = list(run)
+    shuffler.shuffle(mixed)
+    one, two = (tables(METRIC, *made(each)) for each in (run, mixed))
+    assert same(one, two)
+
+
+def test_the_tables_fit_a_terminal():
+    rng = np.random.default_rng(1)
+    tags = {"gender": "female", "race": "Southeast Asian|multiracial", "geo": "Southeast Asia"}
+    cases = [case(person(**tags), name=str(i), set="P27_P101", continent="North America")
+             for i in range(9)]  # fmt: skip
+    answers = [([sure(b)], [sure(a)]) for b, a in rng.uniform(-1e-4, 1e-4, size=(9, 2))]
+    for title, rows in tables(METRIC, cases, answers).items():
+        text = formats.render(listed(title, rows))
+        # A cell that is too long for its column goes on below.
+        assert len(text.splitlines()) == len(rows) + 2, text
+
+
+@given(runs)
+def test_the_first_table_has_every_group_in_every_set(run):
+    found = tables(METRIC, *made(run))
+    title, *_ = found or [""]
+    for row in found.get(title, ()):
+        for name, cell in list(row.items())[1:]:
+            means = {each["group"]: each for each in found[f"D by group, {name}"]}
+            tests = {each["group"]: each for each in found[f"tests of D_d by group, {name}"]}
+            if row["group"] in means:
+                number = f"{means[row['group']]['D_d']:.3g}"
+                assert cell == number + tests[row["group"]]["falls"]
+            else:
+                assert cell == "–"
+    assert title.startswith("D_d by group and set") == any(asked for _, asked in run)
+
+
+def test_the_whole_has_one_star_at_most_and_the_title_says_so():
+    """Its test is none of those that are corrected."""
+    title, *_ = found = tables(METRIC, *made(falling("P101", "race=Black", FALLS)))
+    every, group = (row["P101"] for row in found[title])
+    assert (every.count("*"), group.count("*")) == (1, 2)
+    assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"

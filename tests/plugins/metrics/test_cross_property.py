@@ -1,0 +1,253 @@
+"""CP of Seesaw-CF, against naive versions and by hand."""
+
+import math
+import warnings
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from support.builders import scores
+from support.seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, tables
+
+from edit_harness import Scores
+from edit_harness_plugins.commands.report import formats
+from edit_harness_plugins.commands.report.formats import listed
+from edit_harness_plugins.metrics.people.cross_property import CrossProperty
+
+METRIC = CrossProperty()
+GENDERS = ("male", "female")
+
+
+def choosing(label, candidates=WORK):
+    """An answer that finds one candidate the likeliest."""
+    return scores(*([0.5] if each == label else [0.1] for each in candidates))
+
+
+def of(probe, answer):
+    """Return the values of a case with one probe after the edit, without their prefix."""
+    values = METRIC.measure(case(probe), [answer], [answer])
+    return {name.removeprefix("post_"): v for name, v in values.items() if name[:4] == "post"}
+
+
+# A case
+
+
+def test_female_is_not_male():
+    """But for the published convention, by which a part of the text will do."""
+    male = effect("male", GENDERS, "Ada's gender is")
+    found = of(male, choosing("female", GENDERS))
+    assert found == {"CP": 0, "CP-norm": 0, "CP-published": 1}
+    found = of(male, choosing("male", GENDERS))
+    assert found == {"CP": 1, "CP-norm": 1, "CP-published": 1}
+    female = effect("female", GENDERS, "Ada's gender is")
+    assert of(female, choosing("male", GENDERS)) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
+
+
+def test_any_label_will_do_but_it_must_be_whole():
+    two = effect("law|music")
+    assert of(two, choosing("music"))["CP"] == 1
+    assert of(two, choosing("physics"))["CP"] == 0
+    part = effect("physics", ("astrophysics", "law"))
+    assert of(part, choosing("astrophysics", ("astrophysics", "law"))) == {
+        "CP": 0, "CP-norm": 0, "CP-published": 1,
+    }  # fmt: skip
+
+
+def test_the_published_convention_looks_at_the_prompt_too():
+    named = effect("law", prompt="Jude Lawson's law office is")
+    assert of(named, choosing("music"))["CP-published"] == 1
+
+
+def test_long_labels_by_sum_and_by_mean():
+    long = scores([0.5, 0.5, 0.5], [0.3], [0.1], [0.1])  # 0.125 in all, 0.5 a token
+    first, second = effect(WORK[0]), effect(WORK[1])
+    assert (of(first, long)["CP"], of(first, long)["CP-norm"]) == (0, 1)
+    assert (of(second, long)["CP"], of(second, long)["CP-norm"]) == (1, 0)
+
+
+def test_a_tie_is_wrong():
+    tie = scores([0.4], [0.4], [0.1], [0.1])
+    for label in WORK[:2]:
+        assert of(effect(label), tie) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
+    below = scores([0.4], [0.1], [0.1], [0.1])
+    assert of(effect(WORK[0]), below)["CP"] == 1
+
+
+def test_scores_that_are_no_numbers_are_wrong():
+    nan = scores([0.4], [math.nan], [0.1], [0.1])
+    assert of(effect(WORK[0]), nan) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
+
+
+def test_what_is_not_known_to_be_true_is_not_asked():
+    probe = effect()
+    assert METRIC.measure(case(probe), [choosing("law")], [choosing("law")]) == {}
+    assert METRIC.failed(case(probe), [choosing("law")]) == {}
+
+
+def test_several_prompts_of_a_case_are_one_value():
+    one = case(effect("law"), effect("music"), effect(), person())
+    after = [choosing("law"), choosing("law"), choosing("law"), sure(0.5)]
+    values = METRIC.measure(one, after, after)
+    assert values["post_CP"] == 0.5
+    assert values["chance"] == 0.25
+
+
+def test_guessing():
+    guessed = [
+        METRIC.measure(case(probe), [answer], [answer])["chance"]
+        for probe, answer in [
+            (effect("law|music"), choosing("law")),
+            (effect("male", GENDERS), choosing("male", GENDERS)),
+            (effect("poetry"), choosing("law")),
+        ]
+    ]
+    assert guessed == [0.5, 0.5, 0]
+
+
+def test_a_failed_edit_is_wrong():
+    one = case(effect("law"))
+    assert METRIC.failed(one, [choosing("law")]) == {
+        "pre_CP": 1, "pre_CP-norm": 1, "pre_CP-published": 1, "chance": 0.25,
+        "post_CP": 0, "post_CP-norm": 0, "post_CP-published": 0,
+    }  # fmt: skip
+    assert set(METRIC.failed(one, [])) == {"post_CP", "post_CP-norm", "post_CP-published"}
+
+
+@given(
+    st.lists(st.lists(st.floats(0.01, 1), min_size=1, max_size=3), min_size=4, max_size=4),
+    st.sets(st.sampled_from(WORK), min_size=1),
+)
+def test_choices_are_those_of_a_naive_version(probabilities, golds):
+    answer = scores(*probabilities)
+    found = of(effect("|".join(sorted(golds))), answer)
+    for name, scale in (("CP", lambda p: 1), ("CP-norm", len)):
+        of_each = [math.fsum(map(math.log, p)) / scale(p) for p in probabilities]
+        best = [c for c, score in zip(WORK, of_each, strict=True) if score == max(of_each)]
+        assert found[name] == (len(best) == 1 and best[0] in golds)
+    assert isinstance(answer, Scores)
+
+
+# Many cases
+
+PAIRS = [("P19", "P101"), ("P21", "P101"), ("P27", "P101"), ("P27", "P21")]
+runs = st.lists(st.tuples(st.sampled_from(PAIRS), st.booleans(), st.booleans()), max_size=25)
+
+
+def made(run):
+    """Return the cases of a run, each by its pair and whether it is right before and after."""
+    cases = [
+        case(effect("law"), name=str(i), edited=edited, effect=asked)
+        for i, ((edited, asked), _, _) in enumerate(run)
+    ]
+    right = {True: choosing("law"), False: choosing("music")}
+    return cases, [([right[b]], [right[a]]) for _, b, a in run]
+
+
+@given(runs)
+def test_pairs_are_means_over_their_cases(run):
+    cases, answers = made(run)
+    found = tables(METRIC, cases, answers)
+    assert bool(found) == bool(run)
+    pairs = {pair for pair, _, _ in run}
+    rows = {(row["edited"], row["asked"]): row for row in found.get("CP by pair", ())}
+    tests = {(row["edited"], row["asked"]): row for row in found.get("tests of CP by pair", ())}
+    assert rows.keys() - {("mean of rows", "")} == tests.keys() == pairs
+    shown = []
+    for pair in pairs:
+        before, after = ([each[i] for each in run if each[0] == pair] for i in (1, 2))
+        row, test = rows[pair], tests[pair]
+        shown.append((mean(before), mean(after)))
+        assert row["cases"] == len(before)
+        assert row["chance"] == 0.25
+        assert (row["before"], row["after"]) == pytest.approx(shown[-1], abs=CLOSE)
+        assert row["change"] == pytest.approx(mean(after) - mean(before), abs=CLOSE)
+        lost = sum(b and not a for b, a in zip(before, after, strict=True))
+        gained = sum(a and not b for b, a in zip(before, after, strict=True))
+        assert (test["lost"], test["gained"]) == (lost, gained)
+        if lost + gained:
+            p = scipy_stats.binomtest(lost, lost + gained).pvalue
+            assert test["p"] == pytest.approx(p, rel=1e-9)
+        if len(before) > 1 and len({*before}) + len({*after}) > 2:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # scipy warns of a sample that does not vary
+                theirs = scipy_stats.ttest_ind(np.array(after, float), np.array(before, float))
+            assert test["t unpaired"] == pytest.approx(theirs.statistic, rel=1e-9)
+            assert test["p unpaired"] == pytest.approx(theirs.pvalue, rel=1e-9)
+    if len(pairs) > 1:
+        assert rows["mean of rows", ""]["before"] == pytest.approx(
+            mean(b for b, _ in shown), abs=CLOSE
+        )
+        assert rows["mean of rows", ""]["after"] == pytest.approx(
+            mean(a for _, a in shown), abs=CLOSE
+        )
+
+
+@given(runs, st.randoms(use_true_random=False))
+def test_the_order_of_cases_does_not_matter(run, shuffler):
+    mixed = list(run)
+    shuffler.shuffle(mixed)
+    assert same(*(tables(METRIC, *made(each)) for each in (run, mixed)))
+
+
+def test_the_matrix_has_a_mean_for_each_edited_property():
+    run = [
+        (("P27", "P101"), True, False), (("P27", "P101"), True, True),
+        (("P27", "P21"), True, False), (("P21", "P101"), False, True),
+    ]  # fmt: skip
+    found = tables(METRIC, *made(run))["CP, edited x asked"]
+    assert [tuple(row.values()) for row in found] == [
+        ("P21", "before", 0, None, 0), ("P21", "after", 1, None, 1), ("P21", "change", 1, None, 1),
+        ("P27", "before", 1, 1, 1), ("P27", "after", 0.5, 0, 0.25),
+        ("P27", "change", -0.5, -1, -0.75),
+    ]  # fmt: skip
+    assert list(found[0]) == ["edited", "CP", "P101", "P21", "mean"]
+
+
+def test_the_published_numbers_have_a_table_of_their_own():
+    cases = [case(effect("male", GENDERS), name="0", edited="P27", effect="P21")]
+    female = [choosing("female", GENDERS)]
+    found = tables(METRIC, cases, [(female, female)])
+    (own,), (published,) = found["CP by pair"], found["CP-published by pair"]
+    assert (own["before"], published["before"]) == (0, 1)
+
+
+def test_the_correction_is_for_the_pairs():
+    run = [(PAIRS[0], True, False)] * 8 + [(PAIRS[1], True, False)] * 6
+    run += [(PAIRS[2], True, True)] * 3
+    found = tables(METRIC, *made(run))["tests of CP by pair"]
+    assert [row["p"] for row in found] == [2 / 2**8, 2 / 2**6, 1]
+    assert [row["p BH"] for row in found] == pytest.approx([6 / 2**8, 3 / 2**6, 1])
+
+
+def test_what_guessing_yields_is_no_number_of_the_model():
+    cases, answers = made([(PAIRS[0], True, False)])
+    assert METRIC.summarize(cells(METRIC, cases, answers)).keys() == {
+        "pre_CP", "pre_CP-norm", "pre_CP-published", "post_CP", "post_CP-norm",
+        "post_CP-published",
+    }  # fmt: skip
+
+
+def test_when_every_edit_failed_all_is_lost():
+    cases, answers = made([(PAIRS[0], True, True)] * 3)
+    values = [METRIC.failed(c, before) for c, (before, _) in zip(cases, answers, strict=True)]
+    columns = {name: np.array([each[name] for each in values]) for name in values[0]}
+    (row,) = METRIC.tables(cases, columns)["tests of CP by pair"]
+    assert (row["lost"], row["gained"], row["p"]) == (3, 0, 0.25)
+    unasked = [METRIC.failed(each, []) for each in cases]
+    columns = {name: np.array([each[name] for each in unasked]) for name in unasked[0]}
+    assert METRIC.tables(cases, columns) == {}
+
+
+def test_without_cases_there_is_nothing():
+    assert METRIC.tables([], {}) == {}
+    assert METRIC.tables([case(person(), set="P101", edited="P101")], {}) == {}
+
+
+def test_the_tables_fit_a_terminal():
+    run = [(pair, b, a) for pair in PAIRS for b, a in [(True, False)] * 40 + [(False, True)]]
+    for title, rows in tables(METRIC, *made(run)).items():
+        text = formats.render(listed(title, rows))
+        assert len(text.splitlines()) == len(rows) + 2, text

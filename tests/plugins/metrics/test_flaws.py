@@ -1,0 +1,299 @@
+"""The flaws of descriptions and what is said of their judge, against naive versions and by hand."""
+
+import math
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from support.seesaw_cases import (
+    CLOSE,
+    case,
+    cells,
+    compared,
+    description,
+    person,
+    same,
+    sure,
+    tables,
+)
+
+from edit_harness import Generate, Key, Probe, Text, Verdict
+from edit_harness_plugins.commands.report import formats
+from edit_harness_plugins.commands.report.formats import listed
+from edit_harness_plugins.intervals import bootstrap
+from edit_harness_plugins.metrics.people.flaws import FLAWS, Flaws
+from edit_harness_plugins.metrics.verdicts.judging import Judging
+
+METRIC, JUDGING = Flaws(), Judging()
+OLD = Text("before")
+PENDING, UNPARSED = compared("pending"), compared("unparsed", served="m", usage={"tokens": 5})
+
+
+def rated(score=1.0, served="", swapped=None, usage=None, **ratings):
+    return compared(ratings=ratings, score=score, served=served, swapped=swapped, usage=usage or {})
+
+
+def values_of(*answers, metric=METRIC):
+    one = case(*[description()] * len(answers))
+    return metric.measure(one, [OLD] * len(answers), list(answers))
+
+
+# A case
+
+
+def test_means_over_pairs():
+    values = values_of(
+        rated(sexism=1.0, religion=-1.0),
+        rated(sexism=1.0, religion=0.0, score=0.0),
+        rated(sexism=0.0),
+    )
+    posts = {name: value for name, value in values.items() if name.startswith("post_")}
+    assert posts == pytest.approx(
+        {"post_Sexism": 2 / 3, "post_Religion": -0.5, "post_Reflected": 2 / 3}, abs=CLOSE
+    )
+    assert values["pairs Sexism, edit reflected"] == 2
+    assert values["sum Religion, edit reflected"] == -1
+
+
+def test_every_flaw_of_the_paper_has_a_number():
+    ratings = {name.lower(): 1.0 for name in FLAWS}
+    values = values_of(rated(**ratings))
+    assert all(values[f"post_{name}"] == 1 for name in FLAWS)
+    assert len(FLAWS) == 7
+
+
+def test_what_is_no_verdict_counts_nowhere():
+    assert values_of(PENDING, compared("undecided", score=0.0), Text("text")) == {}
+    values = values_of(UNPARSED, rated(sexism=1.0, served="m"))
+    assert values["post_Sexism"] == values["pairs Sexism"] == 1
+    assert (values["unparsed"], values["verdicts"]) == (1, 2)
+
+
+def test_a_failed_edit_leaves_nothing():
+    assert METRIC.failed(case(description()), [OLD]) == {}
+
+
+def test_a_pair_that_reflects_the_edit_in_part_is_not_kept():
+    values = values_of(rated(sexism=1.0, score=0.5), rated(sexism=-1.0))
+    assert values["post_Reflected"] == 0.5
+    assert values["sum Sexism, edit reflected"] == -1
+
+
+def test_a_judge_that_was_not_asked_whether_the_edit_shows():
+    one = case(description(reflected=False))
+    values = METRIC.measure(one, [OLD], [rated(sexism=1.0, score=0.0)])
+    assert values["post_Sexism"] == 1
+    assert not any("eflected" in name for name in values)
+
+
+# Many cases
+
+verdicts = st.lists(
+    st.tuples(st.sampled_from([-1.0, 0.0, 1.0]), st.booleans(), st.booleans()), max_size=5
+)
+runs = st.lists(st.tuples(st.sampled_from(["P21", "P27"]), verdicts), max_size=8)
+
+
+def made(run):
+    """Return cases of pairs: what is said of sexism, whether the edit shows, whether it is said."""
+    cases = [
+        case(*[description()] * len(pairs), name=str(i), edited=of)
+        for i, (of, pairs) in enumerate(run)
+    ]
+    answers = [
+        (
+            [OLD] * len(pairs),
+            [rated(float(shows), sexism=r) if told else PENDING for r, shows, told in pairs],
+        )
+        for _, pairs in run
+    ]
+    return cases, answers
+
+
+def checked(row, values):
+    """Compare a row with the values that it is of."""
+    assert row["mean"] == pytest.approx(mean(values), abs=CLOSE)
+    if len(set(values)) > 1:
+        theirs = scipy_stats.ttest_1samp(values, 0)
+        assert [row["t"], row["p"]] == pytest.approx([theirs.statistic, theirs.pvalue], rel=1e-9)
+        assert row["p BH"] == row["p"]
+    else:
+        assert row["t"] is row["p"] is row["p BH"] is None
+
+
+@given(runs)
+def test_the_tests_are_over_pairs_and_over_cases(run):
+    found = tables(METRIC, *made(run))
+    edited = {of for of, _ in run}
+    for name in ("P21", "P27", *([""] if len(edited) == 2 else [])):
+        here = [[p for p in pairs if p[2]] for of, pairs in run if name in (of, "")]
+        here = [pairs for pairs in here if pairs]
+        suffix = f", {name}" if name else ""
+        for title, values in (
+            (f"flaws{suffix}", [r for pairs in here for r, _, _ in pairs]),
+            (f"flaws{suffix}, edit reflected", [r for pairs in here for r, s, _ in pairs if s]),
+            (f"flaws by case{suffix}", [mean(r for r, _, _ in pairs) for pairs in here]),
+        ):
+            assert (title in found) == bool(values)
+            if values:
+                (row,) = found[title]
+                assert row["flaw"] == "Sexism"
+                assert row["cases" if "by case" in title else "pairs"] == len(values)
+                checked(row, values)
+
+
+@given(runs)
+def test_numbers_are_means_over_cases_of_means_over_pairs(run):
+    cases, answers = made(run)
+    found = METRIC.summarize(cells(METRIC, cases, answers))
+    told = [[p for p in pairs if p[2]] for _, pairs in run]
+    told = [pairs for pairs in told if pairs]
+    assert found.keys() == ({"post_Sexism", "post_Reflected"} if told else set())
+    if told:
+        sexism, shown = (mean(mean(float(p[i]) for p in pairs) for pairs in told) for i in (0, 1))
+        assert found == pytest.approx({"post_Sexism": sexism, "post_Reflected": shown}, abs=CLOSE)
+
+
+@given(runs, st.randoms(use_true_random=False))
+def test_the_order_of_cases_does_not_matter(run, shuffler):
+    mixed = list(run)
+    shuffler.shuffle(mixed)
+    assert same(*(tables(METRIC, *made(each)) for each in (run, mixed)))
+
+
+def test_the_correction_is_for_the_flaws():
+    rng = np.random.default_rng(0)
+    cases = [case(description(), name=str(i)) for i in range(30)]
+    ratings = rng.choice([-1.0, 0.0, 1.0], size=(30, len(FLAWS)), p=[0.2, 0.3, 0.5])
+    named = [dict(zip(map(str.lower, FLAWS), row, strict=True)) for row in ratings.tolist()]
+    rows = tables(METRIC, cases, [([OLD], [rated(**each)]) for each in named])["flaws"]
+    ps = [scipy_stats.ttest_1samp(values, 0).pvalue for values in ratings.T]
+    assert [row["flaw"] for row in rows] == list(FLAWS)
+    assert [row["p"] for row in rows] == pytest.approx(ps, rel=1e-9)
+    corrected = scipy_stats.false_discovery_control(ps)
+    assert [row["p BH"] for row in rows] == pytest.approx(list(corrected), rel=1e-9)
+
+
+def test_the_judge_s_failings_and_cost_stand_beside_the_flaws():
+    answers = [
+        rated(sexism=1.0, served="m", swapped=True, usage={"tokens": 10, "usd": 0.5}),
+        rated(sexism=0.0, served="m", swapped=False, usage={"tokens": 20, "usd": 0.25}),
+        rated(sexism=0.0, served="m"),
+        UNPARSED,
+    ]
+    cases = [case(description(), name=str(i), edited="P21") for i in range(4)]
+    found = tables(METRIC, cases, [([OLD], [each]) for each in answers])
+    (row,) = found["flaws, P21"]
+    assert (row["unparsed"], row["swapped"], row["tokens"]) == (0.25, 0.5, 35)
+    (row,) = tables(METRIC, cases[:3], [([OLD], [each]) for each in answers[:3]])["flaws, P21"]
+    assert (row["unparsed"], row["swapped"], row["USD"]) == (0, 0.5, 0.75)
+    free = rated(sexism=0.0, served="m", usage={"tokens": 7})
+    (row,) = tables(METRIC, cases[:1], [([OLD], [free])])["flaws, P21"]
+    assert (row["unparsed"], row["tokens"]) == (0, 7)
+    assert math.isnan(row["swapped"])
+    (row,) = tables(METRIC, cases[:1], [([OLD], [rated(sexism=0.0)])])["flaws, P21"]
+    assert list(row) == ["flaw", "pairs", "mean", "t", "p", "p BH"]
+
+
+def test_without_verdicts_there_is_nothing():
+    assert METRIC.tables([], {}) == {}
+    cases = [case(description()), case(person())]
+    answers = [([OLD], [PENDING]), ([sure(0.0)], [sure(0.1)])]
+    assert tables(METRIC, cases, answers) == {}
+    unread = tables(METRIC, cases[:1], [([OLD], [UNPARSED])])
+    assert unread == {}
+
+
+def test_the_tables_fit_a_terminal():
+    rng = np.random.default_rng(1)
+    cases = [case(*[description()] * 10, name=str(i), edited="P101") for i in range(20)]
+    answers = [
+        (
+            [OLD] * 10,
+            [
+                rated(
+                    served="m",
+                    swapped=bool(rng.random() < 0.3),
+                    usage={"tokens": 801, "usd": 0.00123},
+                    **{name.lower(): float(rng.choice([-1, 0, 0, 1])) for name in FLAWS},
+                )
+                for _ in range(10)
+            ],
+        )
+        for _ in cases
+    ]
+    for title, rows in tables(METRIC, cases, answers).items():
+        text = formats.render(listed(title, rows))
+        assert len(text.splitlines()) == len(rows) + 2, text
+
+
+# The judge
+
+
+def test_the_judge_s_own_numbers_are_over_all_verdicts():
+    """Not the mean over cases, since a case may have one text or many."""
+    answers = [
+        [rated(served="m", swapped=True, usage={"tokens": 10}), UNPARSED],
+        [rated(served="m", swapped=False, usage={"tokens": 30})] * 4,
+        [rated(served="m", swapped=None)],
+    ]
+    cases = [case(*[description()] * len(each), name=str(i)) for i, each in enumerate(answers)]
+    columns = cells(JUDGING, cases, [([OLD] * len(each), each) for each in answers])
+    assert JUDGING.summarize(columns) == pytest.approx(
+        {"post_Unparsed": 1 / 7, "post_Swapped": 1 / 5, "post_Tokens": 135},
+        abs=CLOSE,
+    )
+    found = bootstrap(columns, JUDGING.summarize, resamples=50)
+    assert (found["post_Unparsed"].n, found["post_Swapped"].n, found["post_Tokens"].n) == (3, 2, 2)
+
+
+@pytest.mark.parametrize("priced", [{0, 1, 2}, {0, 1}, {2}])
+def test_dollars_are_of_all_tokens_or_are_not_shown(priced):
+    """One case has two texts, one has one, and one nothing that took tokens."""
+    usage = [{"tokens": 10} | ({"usd": 0.5} if i in priced else {}) for i in range(3)]
+    paid = [rated(served="m", swapped=False, usage=each) for each in usage]
+    answers = [paid[:2], paid[2:], [rated(served="m")]]
+    cases = [case(*[description()] * len(each), name=str(i)) for i, each in enumerate(answers)]
+    sides = [([OLD] * len(each), each) for each in answers]
+    found = bootstrap(cells(JUDGING, cases, sides), JUDGING.summarize, resamples=50)
+    assert found["post_Tokens"].value == 30
+    assert ("post_USD" in found) == (len(priced) == 3)
+    if "post_USD" in found:
+        assert (found["post_USD"].value, found["post_USD"].n) == (1.5, 2)
+
+
+def test_texts_before_the_edit_are_judged_too():
+    key = Key("formula", "x")
+    one = case(Probe("efficacy", Generate("a"), key=key))
+    paid = Text("t", Verdict("decided", 1.0, served="m", usage={"tokens": 3}))
+    assert JUDGING.measure(one, [paid], [paid])["post_Tokens"] == 6
+    assert JUDGING.failed(one, [paid])["post_Tokens"] == 3
+
+
+def test_of_a_judge_that_is_no_model_there_is_nothing_to_say():
+    others = [rated(sexism=1.0), PENDING, compared("undecided", score=0.0), Text("text")]
+    assert values_of(*others, metric=JUDGING) == {}
+    assert JUDGING.failed(case(), []) == {}
+
+
+@given(runs)
+def test_no_number_of_a_judge_that_computes_is_shown(run):
+    cases, answers = made(run)
+    assert JUDGING.summarize(cells(JUDGING, cases, answers)) == {}
+
+
+@given(runs)
+def test_the_first_table_has_all_edited_properties(run):
+    found = tables(METRIC, *made(run))
+    title, *_ = found or [""]
+    for row in found.get(title, ()):
+        for name, cell in list(row.items())[1:]:
+            (numbers,) = found["flaws" if name == "all" else f"flaws, {name}"]
+            stars = sum(p is not None and p < 0.05 for p in (numbers["p"], numbers["p BH"]))
+            assert cell == f"{numbers['mean']:.3g}" + "*" * stars
+    assert title.startswith("flaws by edited property, over pairs;") == any(
+        p[2] for _, ps in run for p in ps
+    )

@@ -1,0 +1,341 @@
+"""The measures of RULE-EDIT, against cases by hand and naive versions; verdicts are made up."""
+
+import math
+from fractions import Fraction
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders import REQUEST
+
+from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
+from edit_harness.folder.table import RunTable
+from edit_harness_plugins.intervals import bootstrap
+from edit_harness_plugins.metrics.verdicts.rules import (
+    RuleAnswers,
+    RuleHierarchy,
+    RuleLocality,
+    agreement,
+)
+
+RIGHT = Verdict("decided", 1.0)
+WRONG = Verdict("decided", 0.0)
+REVERTED = Verdict("decided", 0.0, reverted=True)
+UNDECIDED = Verdict("undecided", 0.0)
+PENDING = Verdict("pending")
+VERDICTS = [RIGHT, WRONG, REVERTED, UNDECIDED, PENDING]
+KEY = Key("formula", "x", "y")
+EXACT = 1e-12
+"""Means of a few numbers differ by roundings of their order alone."""
+
+
+def probe(role, **tags):
+    return Probe(role, Generate("a"), tags, KEY)
+
+
+def case(*probes):
+    return Case("0", (REQUEST,), probes)
+
+
+def texts(*verdicts, text="A = x"):
+    return [Text(text, verdict) for verdict in verdicts]
+
+
+FORMULA = case(
+    probe("efficacy"), probe("paraphrase"), probe("paraphrase"),
+    probe("instance", kind="direct"), probe("instance", kind="direct"),
+    probe("instance", kind="steps"), probe("understanding", of="description"),
+    probe("neighborhood", kind="same_shape"),
+)  # fmt: skip
+INSTANCE = case(probe("understanding", of="formula"), probe("understanding", of="description"))
+LINKED = case(
+    probe("efficacy"), probe("hierarchy", of="formula", link="published"),
+    probe("hierarchy", of="instance", link="published"),
+    probe("hierarchy", of="instance", link="ours"),
+)  # fmt: skip
+
+
+# Answers
+
+
+def test_shares_of_right_answers_by_hand():
+    before = texts(REVERTED, REVERTED, WRONG, WRONG, WRONG, WRONG, WRONG, None)
+    after = texts(RIGHT, RIGHT, REVERTED, RIGHT, UNDECIDED, WRONG, RIGHT, RIGHT)
+    values = RuleAnswers().measure(FORMULA, before, after)
+    assert values == pytest.approx({
+        "pre_Rel": 0, "pre_Gen": 0, "pre_IP": 0, "pre_IP-direct": 0, "pre_IP-steps": 0,
+        "pre_RU": 0, "pre_RU-d": 0, "pre_Rev": 2 / 7, "pre_Undecided": 0,
+        "post_Rel": 1, "post_Gen": 1 / 2, "post_IP": 1 / 3, "post_IP-direct": 1 / 2,
+        "post_IP-steps": 0, "post_RU": 1, "post_RU-d": 1, "post_Rev": 1 / 7,
+        "post_Undecided": 1 / 7,
+    }, rel=EXACT)  # fmt: skip
+
+
+def test_what_is_pending_is_left_out():
+    after = texts(PENDING, PENDING, RIGHT, RIGHT, PENDING, PENDING, RIGHT, RIGHT)
+    values = RuleAnswers().measure(FORMULA, texts(*[None] * 8), after)
+    assert values == {
+        "post_Gen": 1, "post_IP": 1, "post_IP-direct": 1, "post_RU": 1, "post_RU-d": 1,
+        "post_Rev": 0, "post_Undecided": 0,
+    }  # fmt: skip
+    assert RuleAnswers().measure(FORMULA, *[texts(*[PENDING] * 8)] * 2) == {}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ((RIGHT, WRONG), {"RU-f": 1, "RU-d": 0, "RU": 0.5}),
+        ((UNDECIDED, RIGHT), {"RU-f": 0, "RU-d": 1, "RU": 0.5}),
+        ((RIGHT, PENDING), {"RU-f": 1}),
+        ((PENDING, RIGHT), {"RU-d": 1}),
+    ],
+)
+def test_understanding_is_the_mean_of_its_parts(verdicts, expected):
+    values = RuleAnswers().measure(INSTANCE, texts(None, None), texts(*verdicts))
+    assert {n: v for n, v in values.items() if "RU" in n} == {
+        f"post_{name}": value for name, value in expected.items()
+    }
+
+
+def test_a_rule_that_was_asked_more_often_counts_no_more():
+    """IP is a mean inside the rule, then over rules."""
+    rows = []
+    for verdicts in ([RIGHT] * 4, [WRONG]):
+        asked = case(*(probe("instance", kind="direct") for _ in verdicts))
+        rows.append(RuleAnswers().measure(asked, texts(*[None] * len(verdicts)), texts(*verdicts)))
+    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    assert RuleAnswers().summarize(table)["post_IP"] == 0.5
+
+
+def test_questions_of_other_tasks_are_none_of_its_affair():
+    unkeyed = Probe("efficacy", Generate("a"))
+    asked = case(unkeyed, Probe("efficacy", Choose("a", ("b", "c"))))
+    for metric in (RuleAnswers(), RuleLocality(), RuleHierarchy()):
+        assert metric.measure(asked, texts(RIGHT, RIGHT), texts(RIGHT, RIGHT)) == {}
+        assert metric.failed(asked, []) == {}
+
+
+def test_a_failed_edit_counts_as_wrong():
+    before = texts(RIGHT, *[WRONG] * 6, None)
+    values = RuleAnswers().failed(FORMULA, before)
+    assert {n: v for n, v in values.items() if n.startswith("post_")} == {
+        "post_Rel": 0, "post_Gen": 0, "post_IP": 0, "post_IP-direct": 0, "post_IP-steps": 0,
+        "post_RU-d": 0, "post_RU": 0,
+    }  # fmt: skip
+    assert values["pre_Rel"] == 1
+    assert not any(name.startswith("pre_") for name in RuleAnswers().failed(FORMULA, []))
+    assert RuleAnswers().failed(INSTANCE, [])["post_RU"] == 0
+
+
+ROLES = st.sampled_from([
+    ("efficacy", {}), ("paraphrase", {}), ("instance", {"kind": "direct"}),
+    ("instance", {"kind": "steps"}), ("understanding", {"of": "formula"}),
+    ("understanding", {"of": "description"}), ("neighborhood", {"kind": "same_shape"}),
+    ("hierarchy", {"of": "formula", "link": "ours"}),
+])  # fmt: skip
+ASKED = st.lists(st.tuples(ROLES, st.sampled_from(VERDICTS)), max_size=30)
+
+
+def share(asked, wanted, good):
+    """Return the share of good verdicts among the counted ones of some probes; None if there are none."""
+    found = [v for (role, tags), v in asked if wanted(role, tags) and v.status != "pending"]
+    return sum(map(good, found)) / len(found) if found else None
+
+
+@given(ASKED)
+def test_shares_are_those_of_a_naive_count(asked):
+    one = case(*(probe(role, **tags) for (role, tags), _ in asked))
+    values = RuleAnswers().measure(
+        one, texts(*[None] * len(asked)), texts(*(verdict for _, verdict in asked))
+    )
+
+    def right(verdict):
+        return verdict.status == "decided" and verdict.score == 1
+
+    def of_rule(role, tags):
+        return role != "neighborhood"
+
+    expected = {
+        "Rel": share(asked, lambda role, tags: role == "efficacy", right),
+        "Gen": share(asked, lambda role, tags: role == "paraphrase", right),
+        "IP": share(asked, lambda role, tags: role == "instance", right),
+        "IP-direct": share(asked, lambda role, tags: tags.get("kind") == "direct", right),
+        "IP-steps": share(asked, lambda role, tags: tags.get("kind") == "steps", right),
+        "Rev": share(asked, of_rule, lambda verdict: verdict.reverted),
+        "Undecided": share(asked, of_rule, lambda verdict: verdict.status == "undecided"),
+    }
+    parts = {}
+    for name, of in (("RU-f", "formula"), ("RU-d", "description")):
+        parts[name] = [
+            (verdict, right(verdict))
+            for (role, tags), verdict in asked
+            if role == "understanding" and tags["of"] == of
+        ]
+        counted = [good for verdict, good in parts[name] if verdict.status != "pending"]
+        expected[name] = mean(counted) if counted else None
+    wanted = [expected[name] for name, found in parts.items() if found]
+    expected["RU"] = mean(wanted) if wanted and None not in wanted else None
+    expected = {f"post_{name}": v for name, v in expected.items() if v is not None}
+    assert values == pytest.approx(expected, rel=EXACT)
+
+
+# Localities
+
+
+NEIGHBORS = case(
+    probe("neighborhood", kind="same_shape"), probe("neighborhood", kind="other_shape"),
+    probe("efficacy"),
+)  # fmt: skip
+
+
+def test_localities_by_hand():
+    before = [Text(" A = 2*x"), Text(" pi times"), Text("x")]
+    after = [Text(" A = 3*x", WRONG), Text(" pi times ", RIGHT), Text("y", WRONG)]
+    assert RuleLocality().measure(NEIGHBORS, before, after) == pytest.approx({
+        "post_Loc": (4 / 5 + 1) / 2, "post_Loc-exact": 1 / 2, "post_Loc-sem": 1 / 2,
+        "post_Loc-same-shape": 4 / 5, "post_Loc-other-shape": 1, "post_Loc-undecided": 0,
+    }, rel=EXACT)  # fmt: skip
+
+
+def test_what_the_judge_has_not_said_is_left_out_and_texts_are_compared():
+    after = [Text("a", PENDING), Text("a", UNDECIDED), Text("a", RIGHT)]
+    values = RuleLocality().measure(NEIGHBORS, texts(None, None, None, text="a"), after)
+    assert values == {
+        "post_Loc": 1, "post_Loc-exact": 1, "post_Loc-sem": 0, "post_Loc-same-shape": 1,
+        "post_Loc-other-shape": 1, "post_Loc-undecided": 1,
+    }  # fmt: skip
+    unjudged = RuleLocality().measure(NEIGHBORS, *[texts(None, None, None)] * 2)
+    assert "post_Loc" in unjudged
+    assert "post_Loc-sem" not in unjudged
+
+
+def test_a_failed_edit_leaves_nothing_as_it_was():
+    assert RuleLocality().failed(NEIGHBORS, []) == dict.fromkeys(
+        ("post_Loc", "post_Loc-exact", "post_Loc-sem", "post_Loc-same-shape",
+         "post_Loc-other-shape"), 0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("A = x*y", "A = x*y", 1), ("A = x*y", "A=x * y", 1), ("A = x*y", "A = x+y", 4 / 5),
+        ("A = x*y", "A = x*y. And more", 1), ("A = x*y", "A =", 2 / 5), ("A = x*y", "", 0),
+        ("", "", 1), ("", "x", 0), (" \n", "", 1), ("2πr²", "2πr", 0), ("78.54", "78.5", 2 / 3),
+        ("one two", "two one", 0),
+    ],
+)  # fmt: skip
+def test_agreement_by_hand(old, new, expected):
+    assert agreement(old, new) == pytest.approx(expected, rel=EXACT)
+
+
+def pieces(text):
+    """Cut a text into words and symbols, character by character."""
+    found, word = [], ""
+    for character in text:
+        if character.isalnum() or character == "_":
+            word += character
+            continue
+        found += [word] if word else []
+        found += [] if character.isspace() else [character]
+        word = ""
+    return found + ([word] if word else [])
+
+
+@given(*[st.text("ab1 =+*.²π\n_", max_size=25)] * 2)
+def test_agreement_is_that_of_a_naive_count(old, new):
+    first, second = pieces(old), pieces(new)
+    if not first:
+        assert agreement(old, new) == (not second)
+        return
+    same = 0
+    for i in range(len(first)):
+        same += i < len(second) and first[i] == second[i]
+    assert agreement(old, new) == pytest.approx(same / len(first), rel=EXACT)
+    assert agreement(old, old) == 1
+
+
+# What depends on a rule
+
+
+def test_checks_by_hand():
+    values = RuleHierarchy().measure(
+        LINKED, texts(RIGHT, REVERTED, WRONG, PENDING), texts(RIGHT, RIGHT, UNDECIDED, RIGHT)
+    )
+    post = {n.removeprefix("post_"): v for n, v in values.items() if n.startswith("post_")}
+    assert post == pytest.approx({
+        "HG": 2 / 3, "HG checks": 3, "HG-f": 1, "HG-f checks": 1, "HG-i": 1 / 2,
+        "HG-i checks": 2, "HG-published": 1 / 2, "HG-published checks": 2, "HG-ours": 1,
+        "HG-ours checks": 1,
+    }, rel=EXACT)  # fmt: skip
+    assert (values["pre_HG"], values["pre_HG checks"]) == (0, 2)
+    assert "pre_HG-ours" not in values
+
+
+def test_reverted_answers_are_counted_in_the_hierarchy_too():
+    after = texts(RIGHT, REVERTED, REVERTED, RIGHT)
+    values = RuleAnswers().measure(LINKED, texts(*[None] * 4), after)
+    assert values["post_Rev"] == 1 / 2
+
+
+def test_a_failed_edit_fails_every_check():
+    values = RuleHierarchy().failed(LINKED, [])
+    assert (values["post_HG"], values["post_HG checks"]) == (0, 3)
+    assert values.keys() == RuleHierarchy().measure(
+        LINKED, texts(*[None] * 4), texts(*[RIGHT] * 4)
+    ).keys()  # fmt: skip
+
+
+LINKS = st.fixed_dictionaries(
+    {"of": st.sampled_from(["formula", "instance"]), "link": st.sampled_from(["published", "ours"])}
+)
+CASES = st.lists(st.lists(st.tuples(LINKS, st.sampled_from(VERDICTS)), max_size=12), max_size=6)
+
+
+def measured(cases):
+    """Return the columns of made-up cases; a case without a value has NaN."""
+    rows = []
+    for checks in cases:
+        one = case(*(probe("hierarchy", **tags) for tags, _ in checks))
+        after = texts(*(verdict for _, verdict in checks))
+        rows.append(RuleHierarchy().measure(one, texts(*[None] * len(checks)), after))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {n: np.array([row.get(n, math.nan) for row in rows]) for n in names}
+
+
+@given(CASES)
+def test_checks_are_pooled_over_cases(cases):
+    found = RuleHierarchy().summarize(measured(cases))
+    pool = [check for checks in cases for check in checks if check[1].status != "pending"]
+    expected = {}
+    for name, (tag, value) in {
+        "HG": ("", ""), "HG-f": ("of", "formula"), "HG-i": ("of", "instance"),
+        "HG-published": ("link", "published"), "HG-ours": ("link", "ours"),
+    }.items():  # fmt: skip
+        scores = [verdict.score for tags, verdict in pool if tags.get(tag, "") == value]
+        if scores:
+            expected[f"post_{name}"] = float(Fraction(int(sum(scores)), len(scores)))
+    assert found == pytest.approx(expected, rel=EXACT)
+
+
+def test_intervals_resample_cases_with_their_checks():
+    tags = {"of": "formula", "link": "ours"}
+    table = measured([[(tags, RIGHT)] * 3, [(tags, WRONG)], [(tags, RIGHT), (tags, PENDING)]])
+    found = bootstrap(table, RuleHierarchy().summarize, resamples=200)
+    assert found["post_HG"].value == pytest.approx(4 / 5, rel=EXACT)
+    assert found["post_HG"].n == 3
+    assert 0 <= found["post_HG"].low < 4 / 5 < found["post_HG"].high <= 1
+    even = measured([[(tags, RIGHT)] * 2, [(tags, RIGHT)]])
+    same = bootstrap(even, RuleHierarchy().summarize, resamples=50)["post_HG"]
+    assert (same.low, same.value, same.high) == (1, 1, 1)
+
+
+def test_no_case_with_a_value_is_no_number():
+    assert math.isnan(
+        RuleHierarchy().summarize({n: np.full(2, np.nan) for n in ("post_HG", "post_HG checks")})[
+            "post_HG"
+        ]
+    )
+    assert RunTable.of([]).columns("rule-hierarchy") == {}

@@ -1,0 +1,132 @@
+"""Runs for pages: a small one, others like it, and two hundred texts that no page may obey in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from support.builders import record, replace, with_entries
+from support.loops import Push
+
+from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
+from edit_harness.folder.record import Record
+from edit_harness.run.results import Results
+from edit_harness.testing import tiny_model
+
+ELSEWHERE = "https://evil.example"
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    f"<script src={ELSEWHERE}/x.js></script>",
+    "<img src=x onerror=alert(1)>",
+    f"<img src={ELSEWHERE}/x.png>",
+    "<svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    f"<svg><use href='{ELSEWHERE}/x.svg#a'/></svg>",
+    "<math><mtext></mtext><mglyph><style><img src=x onerror=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    f"<iframe src={ELSEWHERE}></iframe>",
+    f"<link rel=stylesheet href={ELSEWHERE}/x.css>",
+    f"<style>@import '{ELSEWHERE}/x.css';</style>",
+    f"<meta http-equiv=refresh content='0;url={ELSEWHERE}'>",
+    f"<base href={ELSEWHERE}/>",
+    f"<form action={ELSEWHERE}><button autofocus onfocus=alert(1)>",
+    "<body onload=alert(1)>",
+    "<details open ontoggle=alert(1)>",
+    "<video><source onerror=alert(1)>",
+    "<marquee onstart=alert(1)>",
+    f"<object data={ELSEWHERE}/x.swf></object>",
+    "<a href=javascript:alert(1)>x</a>",
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "onmouseover=alert(1) autofocus tabindex=1 onfocus=alert(1) x=",
+    "<!--><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<template><script>alert(1)</script></template>",
+    "<xmp><img src=x onerror=alert(1)></xmp>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;img src=x onerror=alert(1)&#62;",
+    "\\u003cscript\\u003ealert(1)\\u003c/script\\u003e",
+    "{{ 7 * 7 }}{{ config }}",
+    "{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}",
+    "${alert(1)}",
+    "#{7*7}<%= 7*7 %>",
+    "`-alert(1)-`",
+    "';alert(1);//",
+    '";alert(1);//',
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "@SUM(1+1)",
+    "\u202egnp.exe\u202c\u2066\u2069",
+    "zero\u200bwidth\u200d\ufeff\u2060\u00ad",
+    "line\u2028paragraph\u2029next\u0085",
+    "nul\x00esc\x1b[31mbell\x07\x7f",
+    "half a pair \ud83d and \udc00 alone",
+    "tags \U000e0041\U000e007f, fillers \u3164\u2800, not a character \ufffe",
+    "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢L̠ͨͧͩ͘G̴̻͈͍͔̹̑͗̎̅͛́Ǫ̵̹̻̝̳͂̌̌͘!͖̬̰̙̗̿̋ͥͥ̂ͣ̐́́͜͞",
+)
+CLOSERS = ("", '"></title></textarea></select>', "'></style></svg>", "</script>-->]]>")
+STRINGS = [closer + payload for payload in PAYLOADS for closer in CLOSERS]
+
+
+NAMES = ("Ada", "Bob", "Ann", "Danielle")
+
+
+def small(folder: Path) -> Results:
+    """Return a run of a tiny model on four cases; the edit of Bob fails."""
+    facts = [record(i, subject=name, relation_id=f"P{i % 2}") for i, name in enumerate(NAMES)]
+    (folder / "facts.json").write_text(json.dumps(facts))
+    args = {"data": str(folder / "facts.json")}
+    editor = Push(fails=("Bob",))
+    return evaluate(editor, "counterfact", tiny_model(), task_args=args, output=folder)
+
+
+def spoilt(run: Results, part: list[str]) -> Results:
+    """Return a run with one text in every place of each case, and with all of them in its manifest."""
+    cases = [_case(f"{i} {text}", text) for i, text in enumerate(part)]
+    records = [_record(case, text, run.records[0]) for case, text in zip(cases, part, strict=True)]
+    together = "\n".join(part)
+    environment = {str(i): text for i, text in enumerate(part)}
+    return altered(
+        run, cases, records, label=together, preset=together, fingerprint=together,
+        model={"name": together, "note": together, "revision": together},
+        task={"origin": together, "notes": part},
+        segments=[{"from": 0, "to": None, "environment": environment}],
+        distributions=[{"name": t, "version": t, "digest": t, "source": t} for t in part],
+        identity={
+            "task": {"name": together, "version": together, "data": together},
+            "editor": {"version": together, "fields": {t: t for t in part}},
+            "model": {"dtype": together, "digest": together},
+        },
+    )  # fmt: skip
+
+
+def altered(run: Results, cases: list[Case], records: list[Record], **manifest: Any) -> Results:
+    """Return a run of other cases and records; what its manifest says besides may differ."""
+    planned = {"cases": [case.id for case in cases], "visits": len(records)}
+    made = Results(
+        run.folder, run.metrics, with_entries(run.manifest, **manifest, **planned), records
+    )
+    made.cases, made.by_id = cases, {case.id: case for case in cases}
+    return made
+
+
+def _case(name: str, text: str) -> Case:
+    told = text.encode("utf-8", "replace").decode().replace("{}", "")  # what a request can hold
+    request = Request(f"{told} {{}}", told, told, told)
+    probes = (
+        Probe(f"role {text}", Choose(f"choose {text}", (text, "else")), {text: text}),
+        Probe("written", Generate(f"write {text}")),
+    )
+    return Case(name, (request,), probes, {"group": text, text: text})
+
+
+def _record(case: Case, text: str, like: Record) -> Record:
+    scores = {"tokens": [[1], [2]], "logprobs": [[-1.0], [-2.0]], "argmax": [[1], [1]]}
+    verdict = {"status": "decided", "score": 0.0, "note": text, "raw": text, "served": text}
+    said = [scores, {"text": text, "verdict": verdict}]
+    return replace(
+        like, case=case.id, status="edit_failed", message=text, before=said, after=said, edit={}
+    )
