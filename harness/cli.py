@@ -51,7 +51,7 @@ class Harness(click.Group):
 
     @cached_property
     def _bundled(self) -> dict[str, Component]:
-        return {c.name: c for c in Plugins.bundled().of_kind("command")}
+        return {c.name: c for c in Plugins.bundled().components if c.kind == "command"}
 
     def _listed(self, plugins: Plugins | None = None) -> dict[str, Component]:
         """All commands; what shares its name with another has its distribution's too."""
@@ -94,13 +94,17 @@ class Harness(click.Group):
         except HarnessError as error:  # a file that the environment names in vain
             _say(f"note     {error.cause}")
             found = self._bundled
-        room = formatter.width - 6 - max(map(len, found))
-        rows = [
-            (name, click.Command(name, help=component.summary).get_short_help_str(room))
-            for name, component in sorted(found.items())
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        longest = max(map(len, found))
+        room = formatter.width - 6 - longest
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, component in found.items():
+            if component.summary:  # else it is an old name
+                short = click.Command(name, help=component.summary).get_short_help_str(room)
+                row = (name.ljust(longest), short)
+                sections.setdefault(component.group or "Further", []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command; accept ``_`` for ``-`` in the names of flags."""

@@ -31,10 +31,8 @@ COMMANDS = {
         "show": ("catalog.show:show", "Show the card of whatever `ls` lists."),
         "case": ("results.case:case", "Show one case of a run: what was written, asked and answered."),
         "score": ("results.score:score", "Compute the numbers of runs again, and fill in verdicts."),
-        "compare": ("results.compare:compare", "Test whether two runs differ, case by case."),
-        "diff": ("results.compare:diff", "Say why two runs are different ones, and in which cases."),
+        "compare": ("results.compare:compare", "Test whether two runs differ, case by case, and why."),
         "report": ("report.report:report", "Write numbers down: as a table, for a paper, or as a page."),
-        "repair": ("results.repair:repair", "Move damaged lines of a run folder aside, so that it goes on."),
     },
     "Study": {
         "sweep": ("studies.studies:sweep", "Try an editor's fields on a grid, and map what comes of it."),
@@ -42,19 +40,16 @@ COMMANDS = {
         "reproduce": ("studies.studies:reproduce", "Run a paper's table again, and compare it cell by cell."),
     },
     "Publish": {
-        "leaderboard": ("leaderboard:leaderboard", "Baselines of models, and the page that shows bundles."),
-        "submit": ("leaderboard:submit_command", "Make the bundle of a finished run that a leaderboard takes."),
-        "verify": ("leaderboard:verify_command", "Check bundles; exit code 6 if one is rejected."),
+        "leaderboard": ("leaderboard:leaderboard", "Submit a run, verify bundles, build the board's page."),
     },
     "Extend": {
-        "plugins": ("catalog.list:plugins", "Show what is installed, from where, and what is broken."),
-        "new": ("authoring.new:new", "Write a package of a plugin of one's own."),
-        "check": ("authoring.check:check", "Try a package: its conformance suites, and a small run."),
+        "plugins": ("authoring:plugins", "List what is installed, write a new package, check one."),
         "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),
     },
     "Many machines": {
         "merge": ("distributed.merge:command", "Join the shards of one run to the run that it would have been."),
     },
+    "": {name: (f"old_names:{name}", "") for name in ("diff", "repair", "new", "check", "submit", "verify")},
 }
 # fmt: on
 """By section: module and function of each, and what it does."""

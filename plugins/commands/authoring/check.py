@@ -21,7 +21,7 @@ import click
 from edit_harness.errors import PluginError
 from edit_harness.registry.packages import FILES, Package, found, left_out, normal
 from edit_harness.registry.registry import suggestion
-from edit_harness_plugins.command_line import SETTINGS, debug, with_selection
+from edit_harness_plugins.command_line import SETTINGS, command, debug, with_selection
 from edit_harness_plugins.terminal import out, plain
 
 FAILED = 6
@@ -29,7 +29,7 @@ CRASHES = 3
 """Checks that may kill their process, until the rest is not tried."""
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @click.argument("distribution", metavar="PACKAGE")
 @click.option("-k", "words", default="", metavar="WORDS", help="Only checks that have these words.")
 @click.option("-L", "--limit", type=click.IntRange(1), default=10, show_default=True,

@@ -17,14 +17,14 @@ from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Tas
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import defaults, make_task, source_of
-from edit_harness_plugins.command_line import as_json, debug, settings, with_plugins
+from edit_harness_plugins.command_line import as_json, command, debug, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.terminal import out, plain
 
 Content = dict[str, Any]
 
 
-@click.command()
+@command()
 @click.argument("name")
 @click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
 @settings("--task-args", help="With --stats: the task's fields.")

@@ -1,4 +1,4 @@
-"""The leaderboard: ``submit``, ``verify`` and ``leaderboard``: runs as bundles, bundles checked, and a page of them.
+"""The command ``leaderboard``: runs as bundles, bundles checked, and a page of them.
 
 Nothing here believes a bundle. It is unpacked and parsed in a process within limits (`verify`), by checks
 that have numbers (`checks`), and only then shown (`build`).
@@ -15,6 +15,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import HELP
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins.command_line import (
+    Command,
     as_json,
     debug,
     many,
@@ -26,9 +27,16 @@ from edit_harness_plugins.command_line import (
 from ..run.flags import LoadingFlags
 
 
-@click.command("submit")
+@click.group(context_settings=HELP)
+def leaderboard() -> None:
+    """Submit a run, verify bundles, and build the page that shows them."""
+
+
+@leaderboard.command("submit", cls=Command)
 @click.argument("run", metavar="RUN")
-@click.option("--out", metavar="FILE", help="The bundle, a .zip; by default named as the run.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", help="The bundle, a .zip; by default named as the run."
+)
 @click.option("--contact", required=True, metavar="TEXT", help="Who answers for it.")
 @click.option("--licence", "--license", "licence", default="CC-BY-4.0", show_default=True,
               help="Of the submitted answers.")  # fmt: skip
@@ -45,7 +53,7 @@ def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
     return submit.submit(plugins, **flags)
 
 
-@click.command("verify")
+@leaderboard.command("verify", cls=Command)
 @click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE…")
 @click.option("--level", type=click.IntRange(0, 4), default=3, show_default=True,
               help="0 form, 1 data, 2 numbers, 3 plausibility, 4 cases run again.")  # fmt: skip
@@ -71,15 +79,12 @@ def verify_command(debug: bool, **flags: Any) -> int:
     return verify.verify(**flags)
 
 
-@click.group(context_settings=HELP)
-def leaderboard() -> None:
-    """Baselines that bundles are checked against, and the page that shows them."""
-
-
-@leaderboard.command("baseline")
+@leaderboard.command("baseline", cls=Command)
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
 @takes(RunSpec, only=["task_args"])
-@click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="FILE", help="The baseline, as JSON Lines."
+)
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip
 @takes(LoadingFlags)
@@ -94,9 +99,11 @@ def baseline_command(
     return submit.measure(plugins, model, task, task_args, out, LoadingFlags(**flags))
 
 
-@leaderboard.command("build")
+@leaderboard.command("build", cls=Command)
 @click.argument("folder", metavar="DIR")
-@click.option("--out", required=True, metavar="SITE", help="The folder of the pages.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="SITE", help="The folder of the pages."
+)
 @click.option("--title", default="Knowledge editing", show_default=True)
 @many("--baseline", metavar="FILE", help="Before-edit values of models that are not bundled.")
 @click.option("--reports", metavar="DIR",

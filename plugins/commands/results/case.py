@@ -14,7 +14,7 @@ from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, debug
+from edit_harness_plugins.command_line import as_json, command, debug
 from edit_harness_plugins.reading import answers
 from edit_harness_plugins.terminal import plain
 
@@ -23,7 +23,7 @@ from . import show
 MARKS = {0.0: "wrong", 1.0: "right"}
 
 
-@click.command()
+@command()
 @click.argument("folder", metavar="RUN")
 @click.argument("name", metavar="ID")
 @as_json

@@ -146,7 +146,7 @@ class Options:
         help="Who runs the cases: local, ray.")
     executor_args: Mapping[str, str] = flag("--executor-args", args=True,
         help="address, num_workers, gpus_per_worker.")
-    output_path: str = flag("-o", "--output-path", default="results", metavar="DIR",
+    output: str = flag("-o", "--output", default="results", metavar="DIR",
         help="Where run folders go.")
     on_error: str = flag("--on-error", default="skip", type=click.Choice(["skip", "stop"]),
         help="When a case fails.")

@@ -11,7 +11,14 @@ import click
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.command_line import SETTINGS, configure, debug, takes, with_plugins
+from edit_harness_plugins.command_line import (
+    SETTINGS,
+    command,
+    configure,
+    debug,
+    takes,
+    with_plugins,
+)
 
 from .flags import EditingFlags, Options, RegimeFlags
 
@@ -71,7 +78,7 @@ class PrepareFlags(EditingFlags):
 # fmt: on
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, EditingFlags, RegimeFlags, Selection, Options)
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
@@ -84,7 +91,7 @@ def run(plugins: Plugins, **flags: Any) -> int:
     return running.run(plugins, flags)
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(EditFlags)
 @debug
@@ -96,7 +103,7 @@ def edit(plugins: Plugins, **flags: Any) -> None:
     editing.edit(plugins, EditFlags(**flags))
 
 
-@click.command("try", context_settings=SETTINGS)
+@command("try", context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(TryFlags)
 @debug
@@ -108,7 +115,7 @@ def try_(plugins: Plugins, **flags: Any) -> None:
     editing.try_edit(plugins, TryFlags(**flags))
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(PrepareFlags)
 @debug

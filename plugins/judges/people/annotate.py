@@ -45,7 +45,7 @@ def annotate() -> None:
 
 @annotate.command("export")
 @click.argument("run", metavar="RUN")
-@click.option("--out", "folder", required=True, metavar="DIR",
+@click.option("-o", "--output", "folder", required=True, metavar="DIR",
               help="Where sheets, guidelines and key go.")  # fmt: skip
 @many("--annotators", default=["3"], metavar="NAME", show_default="3",
        help="Names by comma, or how many there are.")  # fmt: skip
@@ -61,7 +61,7 @@ def export(
     """Write a sheet for each annotator, guidelines, and the key to them."""
     names, to = names_of(annotators), Path(folder)
     if (to / sheets.KEY).exists():
-        raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
+        raise UsageError(f"{to} has an export already", "name another folder: --output DIR")
     exported = Results.read(RunFolder.at(run), {})
     check_finished(exported)
     form, items = _texts(exported, each)
