@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,19 +20,20 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness_plugins.controls.effects import side_effects
+from edit_harness_plugins.pairing import Pairing
 
 from . import facts, layouts
 from .facts import grouped
-from .layouts import shown
+from .layouts import HARMONIC, MAIN, shown
 from .papers import unedited
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
 BADGES = ("recomputed", "replayed", "reproduced")
 """How a leaderboard came by a row's numbers, by rising trust."""
 BUDGET = 950_000
-"""Bytes of a page but for its style and script, so that all of it is below a megabyte."""
+"""Bytes of a page's tables and of the answers to its cases; all cases are listed, whatever that takes."""
 TABLES = 50_000
-"""Bytes that are set aside for a run's tables; the rest is for cases."""
+"""Bytes that are set aside for a run's tables; the rest is for answers."""
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -114,44 +115,78 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Board:
-    """The runs of one protocol."""
+    """The runs of one protocol: the unedited model first, then the others by their score."""
 
     protocol: Protocol
-    columns: Mapping[str, Measure]
-    rows: Sequence[Entrant]
+    entrants: Sequence[Entrant]
+    _differing: dict[tuple[Entrant, Entrant], set[str]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def columns(self) -> Mapping[str, Measure]:
+        """The measures that any run has."""
+        return {name: line.measure for row in self.entrants for name, line in row.lines.items()}
+
+    @cached_property
+    def main(self) -> Sequence[str]:
+        """The columns that are shown at first."""
+        return [name for name in self.columns if name in MAIN] or list(self.columns)[: len(MAIN)]
+
+    @cached_property
+    def score(self) -> str:
+        """The measure that rows are sorted by: `HARMONIC`, or the first that has a better direction."""
+        return next(
+            (n for n in (HARMONIC, *self.columns) if n in self.columns and self.columns[n].better),
+            "",
+        )
+
+    @cached_property
+    def rows(self) -> Sequence[Entrant]:
+        """The runs in their order."""
+        names = sorted(
+            self.entrants, key=lambda r: (r.model, r.run.label, r.run.manifest.fingerprint)
+        )
+        return sorted(names, key=lambda row: (not unedited(row.run), -self._merit(row, self.score)))
+
+    def _merit(self, row: Entrant, name: str) -> float:
+        if name not in row.lines:
+            return -math.inf
+        value = row.run.estimates[f"post_{name}"].value
+        return -value if self.columns[name].better == "lower" else value
 
     def is_best(self, row: Entrant, name: str) -> bool:
-        """Tell whether a row's number of a measure is shown as the best of several of its model."""
+        """Tell whether no other run of a row's model is significantly better, and one is significantly worse."""
         rivals = [
-            r for r in self.rows if r.competes and name in r.lines and r.weights == row.weights
+            r for r in self.entrants if r.competes and name in r.lines and r.weights == row.weights
         ]
-        better = self.columns[name].better
-        if row not in rivals or len(rivals) == 1 or not better:
+        if row not in rivals or not self.columns[name].better:
             return False
-        pick = max if better == "higher" else min
-        best = pick(rivals, key=lambda rival: rival.run.estimates[f"post_{name}"].value)
-        one, other = row.lines[name], best.lines[name]
-        return report.show(one.after, one) == report.show(other.after, other)
+        best = max(rivals, key=lambda rival: self._merit(rival, name))
+        worse = [rival for rival in rivals if rival is not best and self._differ(best, rival, name)]
+        return bool(worse) and row not in worse
+
+    def _differ(self, one: Entrant, other: Entrant, name: str) -> bool:
+        """Tell whether `compare` finds that two runs differ in a measure."""
+        if (one, other) not in self._differing:
+            found = Pairing(one.run, other.run).contrasts
+            self._differing[one, other] = {each.name for each in found if each.differs}
+        return name in self._differing[one, other]
 
 
 def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    groups = {
-        Protocol.of(own[0].run): own for own in grouped(entrants, lambda e: Protocol.of(e.run))
-    }
-    found = []
-    for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
-        # Of a model the unedited one stands first.
-        rows = sorted(
-            groups[of],
-            key=lambda row: (
-                row.model, row.weights, not unedited(row.run), row.run.label,
-                row.run.manifest.fingerprint,
-            ),
-        )  # fmt: skip
-        columns = {name: line.measure for row in rows for name, line in row.lines.items()}
-        found.append(Board(of, columns, rows))
-    return found
+    found = [
+        Board(Protocol.of(own[0].run), own)
+        for own in grouped(entrants, lambda e: Protocol.of(e.run))
+    ]
+    return sorted(
+        found,
+        key=lambda b: (
+            b.protocol.task,
+            b.protocol.version,
+            b.protocol.regime != "single",
+            astuple(b.protocol),
+        ),
+    )
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -167,7 +202,10 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     data = [explored(run, BUDGET // len(runs) - TABLES) for run in runs]
     return {
         "level": f"{LEVEL:.0%}",
-        "runs": [_told(run, len(found["cases"])) for run, found in zip(runs, data, strict=True)],
+        "runs": [
+            _told(run, sum("probes" in case for case in found["cases"]))
+            for run, found in zip(runs, data, strict=True)
+        ],
         "data": embedded({"runs": data}),
         "facts": facts,
         "besides_heads": layouts.BESIDES,
@@ -215,16 +253,19 @@ def measured(run: Results) -> Table:
 
 
 def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]:
-    """Yield cases until the budget is spent, those that failed first; at least one."""
+    """Yield all cases, those that failed first; of the first and until the budget is spent with their probes."""
     spent, statuses = 0, run.records.statuses
     order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)
     for place, i in enumerate(order):
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
-        data = _case(run.by_id[record.case], record) | {"place": place, "values": values}
-        spent += len(embedded(data)) + 1
-        if place and spent > budget:
-            return
+        case = run.by_id[record.case]
+        data = _case(case, record) | {"place": place, "values": values}
+        if spent <= budget:
+            whole = data | {"probes": _probes(case, record)}
+            spent += len(embedded(whole)) + 1
+            if not place or spent <= budget:
+                data = whole
         yield data
 
 
@@ -236,7 +277,6 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "message": record.message,
         "tags": dict(case.tags),
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
-        "probes": _probes(case, record),
     }
 
 

@@ -20,12 +20,22 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness_plugins.command_line import as_json, command, debug, many, with_plugins
+from edit_harness_plugins.pairing import (
+    ALPHA,
+    MCNEMAR,
+    T_TEST,
+    Contrast,
+    Pair,
+    Pairing,
+    distance,
+    paired,
+    same_content,
+)
 from edit_harness_plugins.reading import reread
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid, Row
 from . import show
-from .pairing import ALPHA, MCNEMAR, T_TEST, Contrast, Pair, Pairing, distance, paired, same_content
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""

@@ -37,7 +37,7 @@ class SweepFlags(EditingFlags):
     dev: int = flag("--dev", type=COUNT, default=100, metavar="N",
         help="Cases of the development split: the task's last ones.")
     measures: Sequence[str] = flag("--measures", many=True, metavar="NAME",
-        help="What is mapped.", show_default="ES,PS,NS,RS, or the task's own")
+        help="What is mapped.", show_default="ES,PS,NS,S,RS, or the task's own")
     save_preset: str | None = flag("--save-preset", metavar="FILE",
         help="Write the best fields down.")
     html: str | None = flag("--html", **HTML)

@@ -21,7 +21,7 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
-from edit_harness_plugins.commands.report.layouts import directed
+from edit_harness_plugins.commands.report.layouts import HARMONIC, directed
 from edit_harness_plugins.commands.run.preset_file import typed
 
 LAYER, TOKEN = "layer", "fact_token"
@@ -89,8 +89,7 @@ def named(point: Point) -> str:
     return ", ".join(f"{field}={typed(value)}" for field, value in point.items())
 
 
-HARMONIC = "S"
-USUAL = ("ES", "PS", "NS", "RS")
+USUAL = ("ES", "PS", "NS", "S", "RS")
 """The measures that are mapped if none is asked for."""
 SHOWN = 10
 NONE = Estimate(math.nan, math.nan, math.nan, 0)

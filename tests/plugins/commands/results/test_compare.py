@@ -14,7 +14,7 @@ from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.results import compare
-from edit_harness_plugins.commands.results.pairing import Pairing
+from edit_harness_plugins.pairing import Pairing
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
 from edit_harness.run.results import Results
-from edit_harness_plugins.commands.results.pairing import (
+from edit_harness_plugins.pairing import (
     ALPHA,
     JACKKNIFE,
     MCNEMAR,
