@@ -34,6 +34,8 @@ BUDGET = 950_000
 """Bytes of a page's tables and of the answers to its cases; all cases are listed, whatever that takes."""
 TABLES = 50_000
 """Bytes that are set aside for a run's tables; the rest is for answers."""
+RELATIONS = "relations.json"
+"""Labels of Wikidata's properties by their ids: of CounterFact's, which its data does not have."""
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -275,9 +277,15 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "status": record.status,
         "noop": record.noop,
         "message": record.message,
-        "tags": dict(case.tags),
+        "tags": {name: _labelled(value) for name, value in case.tags.items()},
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
     }
+
+
+def _labelled(tag: str) -> str:
+    """Return a tag with what Wikidata calls the property that it is the id of."""
+    label = json.loads(asset(RELATIONS)).get(tag)
+    return f"{label} ({tag})" if label else tag
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:
