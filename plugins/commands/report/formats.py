@@ -26,13 +26,13 @@ LATEX = {
     "_": r"\_", "%": r"\%", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "−": "$-$",
     "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\rightarrow$", "±": r"$\pm$", "×": r"$\times$",
-    "‖": r"$\|$", "[": "{[}", "·": r"$\cdot$", "*": r"$^{*}$", "⁻": r"$^{-}$", "⁴": r"$^{4}$",
+    "‖": r"$\|$", "[": "{[}", "·": r"$\cdot$", "*": r"$^{*}$",
 }  # fmt: skip
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 HYPHENS = re.compile("-(?=-)")
 """What LaTeX would set as a dash."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
-SMALL, TIMES = 0.01, 1e4
+SMALL, TIMES, UNIT = 0.01, 1e4, "10⁻⁴"
 """A column of smaller numbers alone is set in units of 10⁻⁴ in LaTeX."""
 NEGATIVE = re.compile(r"(?<![\w.])-(?=[\d.])")
 WIDER, FITTING = r"\resizebox{\textwidth}{!}{%", 8
@@ -225,7 +225,7 @@ def _in_units(grid: Grid) -> Grid:
     for i, cells in enumerate(columns):
         found = [float(n) for c in cells for n in NUMBER.findall(f"{c.text} {c.detail}")]
         if 0 < max(found, default=0.0) < SMALL:
-            heads[i] += " (10⁻⁴)"
+            heads[i] += f" ({UNIT})"
             columns[i] = tuple(
                 replace(c, text=_times(c.text), detail=_times(c.detail)) for c in cells
             )
@@ -241,8 +241,9 @@ def _latex_table(grid: Grid, label: str) -> str:
     marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
     rows = _rows(grid, _latex, marks, r"{{\scriptsize {}}}")
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
+    head = head.replace(UNIT, "$10^{-4}$")
     wide = len(rows[0]) > FITTING
-    notes = " ".join(_latex(n if n.endswith(".") else f"{n}.") for n in grid.notes)
+    notes = " ".join(_latex(f"{n[:1].upper()}{n[1:].rstrip('.')}.") for n in grid.notes)
     lines = [
         r"\begin{table}",
         r"\centering",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from statistics import fmean
 from typing import Any, get_origin
@@ -186,7 +186,9 @@ class SweepResults:
             values = [scale * estimate.value if estimate.n else None for estimate in estimates]
             title, form = directed(name, measure.better), ".1f" if scale == 100 else ".3g"
             rows = [values[row :: len(down)] for row in range(len(down))]
-            made.append(HeatMap(title, down, across, rows, x=fields[0], y=fields[1], form=form))
+            ends = [scale * end for end in measure.limits] if scale == 100 else [0.0, None]
+            heat_map = partial(HeatMap, least=ends[0], most=ends[1], better=measure.better)
+            made.append(heat_map(title, down, across, rows, x=fields[0], y=fields[1], form=form))
         return made
 
     def table(self, title: str) -> Grid:

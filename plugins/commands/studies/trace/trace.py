@@ -71,7 +71,7 @@ def checked(flags: TraceFlags) -> Request | None:
             f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(patching.KINDS)}"
         )
     if flags.png:
-        heatmaps.check()
+        heatmaps.check(flags.png)
     if flags.task:
         return None
     if not (flags.prompt and flags.subject):
@@ -162,7 +162,9 @@ def finish(
     maps = heat_maps(made, how.window)
     parts = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *parts, as_json=flags.as_json)
-    for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
+    for name in heatmaps.write(
+        flags.html, flags.png, maps, f"Causal trace of {model.name}: {flags.task or line}", lines
+    ):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
@@ -255,7 +257,15 @@ def heat_maps(effects: Effects, window: int) -> list[HeatMap]:
     """Return a heat map for each kind of state; all have one scale, from 0 to the largest effect."""
     every = [e.value for grid in effects.indirect.values() for line in grid for e in line if e.n]
     average = "Average indirect effect" if effects.over == "facts" else "Indirect effect"
-    heat_map = partial(HeatMap, x="layer", y="token", form="z.2f", least=0.0, most=max(0.0, *every))
+    heat_map = partial(
+        HeatMap,
+        x="layer",
+        y="token",
+        form="z.2f",
+        least=0.0,
+        most=max(0.0, *every),
+        better="higher",
+    )
     made = []
     for kind, grid in effects.indirect.items():
         around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"

@@ -135,7 +135,9 @@ def test_a_pipe_is_written_to(tell, runs, tmp_path):
 
 def test_html_for_papers_is_a_fragment(tell, runs):
     said = tell(*paths(runs), "--layout", "paper", "--format", "html").stdout
-    assert said.startswith("<table>\n<caption>CounterFact+, Table 1: neighborhood score</caption>")
+    assert said.startswith(
+        "<table>\n<caption>Neighborhood score (as in CounterFact+, Table 1)</caption>"
+    )
 
 
 def test_papers_tables_that_are_missing_are_named(tell, runs):

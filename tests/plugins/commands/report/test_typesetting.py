@@ -98,7 +98,7 @@ def test_tasks_have_tables_of_their_own(folder, runs):
 
 def test_counterfact_stands_beside_counterfact_plus(runs):
     grids, missing = printed(runs)
-    assert [grid.title.partition(":")[0] for grid in grids] == [
+    assert [grid.title.rpartition("(as in ")[2][:-1] for grid in grids] == [
         "CounterFact+, Table 1", "CounterFact+, Table 2", "CounterFact+, Table 3",
     ]  # fmt: skip
     first = grids[0]
@@ -135,7 +135,7 @@ def test_other_data_and_regimes_have_tables_of_their_own(folder, runs):
     """Ten cases of other data would be the larger run, and are no better known than three of these."""
     few = made(folder, "prompt", count=3)
     batch = made(folder, Push(), regime=eh.Regime("batch", 5))
-    grids = [g for g in printed([*runs, few, batch])[0] if "Table 1:" in g.title]
+    grids = [g for g in printed([*runs, few, batch])[0] if "Table 1)" in g.title]
     assert [[names[1] for names, _ in grid.rows] for grid in grids] == [
         ["unedited", "push", "prompt"], ["unedited", "prompt"], ["unedited", "push"],
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_groups_are_as_the_metric_s_own_tables_have_them(seesaw):
 
 def test_falls_are_counted_as_the_metric_counts_them(seesaw):
     tables = seesaw.tables["confidence"]
-    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    grids = {grid.title.rpartition("(as in ")[2][:-1]: grid for grid in printed([seesaw])[0]}
     ((_, cells),) = grids["Seesaw-CF, Table 8"].rows
     found = dict(zip(grids["Seesaw-CF, Table 8"].columns, cells, strict=True))
     for row in tables["groups whose D falls, by set"]:
@@ -230,7 +230,7 @@ def test_falls_are_counted_as_the_metric_counts_them(seesaw):
 
 
 def test_cross_property_accuracy_is_by_pair(seesaw):
-    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    grids = {grid.title.rpartition("(as in ")[2][:-1]: grid for grid in printed([seesaw])[0]}
     table = grids["Seesaw-CF, Table 5"]
     assert "work" not in table.columns  # a set that asks of no other property
     expected = {
@@ -251,7 +251,7 @@ def test_a_kind_of_groups_that_nobody_is_of_leaves_its_table_out(seesaw):
 
 
 def test_flaws_have_no_unedited_row(seesaw):
-    grids = {grid.title.partition(":")[0]: grid for grid in printed([seesaw])[0]}
+    grids = {grid.title.rpartition("(as in ")[2][:-1]: grid for grid in printed([seesaw])[0]}
     rows = grids["Seesaw-CF, Table 6"].rows
     assert {names[2] for names, _ in rows} == {"ft-l"}
     assert [names[0] for names, _ in rows] == ["work", "language", "birth", "gender", "citizenship"]
