@@ -62,7 +62,7 @@ class HeatMap:
 
     ``form`` is how a number is written, as `format` takes it; ``x`` and ``y`` name the axes. The
     scale goes from ``least`` to ``most``, so that several maps can have one; without them, from
-    the map's least number to its largest. ``better`` says which number is outlined as the best.
+    the map's least number to its largest.
     """
 
     title: str
@@ -74,15 +74,8 @@ class HeatMap:
     form: str = ".2f"
     least: float | None = None
     most: float | None = None
-    better: str = ""
-
-    @property
-    def best(self) -> str:
-        """The best number as it is shown; empty if none is better than another."""
-        there = [v for row in self.values for v in row if v is not None and math.isfinite(v)]
-        if not self.better or len({*map(self.text, there)}) < 2:
-            return ""
-        return self.text((min if self.better == "lower" else max)(there))
+    best: tuple[int, int] | None = None
+    """The row and the column of the cell that is outlined."""
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -96,8 +89,13 @@ class HeatMap:
     def key(self) -> str:
         """What the shades mean."""
         least, most = map(self.text, self.scale)
-        best = f"; best {self.best}, marked" if self.best else ""
+        best = f"; underlined {self.outlined}" if self.best else ""
         return f"pale {least}, dark {most}{best}"
+
+    @property
+    def outlined(self) -> str:
+        """The number of the cell that is outlined."""
+        return self.text(self.values[self.best[0]][self.best[1]]) if self.best else ""
 
     def text(self, value: float | None) -> str:
         """Return a number as it is shown."""
@@ -114,8 +112,11 @@ class HeatMap:
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
     """Return a map for a terminal of some columns: every number on its shade."""
     rows = [
-        ([one_line(name)], [Cell(heat.text(v), style=_style(heat, v)) for v in values])
-        for name, values in zip(heat.rows, heat.values, strict=True)
+        (
+            [one_line(name)],
+            [Cell(heat.text(v), style=_style(heat, y, x)) for x, v in enumerate(own)],
+        )
+        for y, (name, own) in enumerate(zip(heat.rows, heat.values, strict=True))
     ]
     notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
     columns = [one_line(name) for name in heat.columns]
@@ -123,8 +124,8 @@ def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
     return Group(*rich([grid], width))
 
 
-def _style(heat: HeatMap, value: float | None) -> str:
-    shade, best = heat.shade(value), " bold underline" * (heat.text(value) == heat.best)
+def _style(heat: HeatMap, y: int, x: int) -> str:
+    shade, best = heat.shade(heat.values[y][x]), " bold underline" * (heat.best == (y, x))
     return "" if shade is None else f"{_ink(shade)} on {_colour(shade)}{best}"
 
 
@@ -212,13 +213,12 @@ def _panel(ax: Axes, heat: HeatMap) -> AxesImage:
     step = 1 if len(heat.columns) <= MOST else 4
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])
     ax.set_yticks(range(len(heat.rows)), [one_line(name) for name in heat.rows])
-    for y, row in enumerate(heat.values):
+    if heat.best:
+        y, x = heat.best
+        box = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, color=BEST, linewidth=2)
+        ax.add_patch(box)
+    for y, row in enumerate(heat.values if step == 1 else ()):
         for x, value in enumerate(row):
-            if heat.text(value) == heat.best:
-                ax.add_patch(
-                    Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, color=BEST, lw=2)
-                )
-            if step == 1:
-                ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=8,
-                        color=_ink(heat.shade(value) or 0.0))  # fmt: skip
+            ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=8,
+                    color=_ink(heat.shade(value) or 0.0))  # fmt: skip
     return drawn

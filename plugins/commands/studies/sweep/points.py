@@ -179,6 +179,8 @@ class SweepResults:
         fields = [*self.axes, ""]
         names = [list(map(typed, values)) for values in (*self.axes.values(), [""])]
         across, down = names[:2]
+        place = self.points.index(self.best) if self.best else 0
+        marked = (place % len(down), place // len(down)) if self.best else None
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
@@ -187,7 +189,7 @@ class SweepResults:
             title, form = directed(name, measure.better), ".1f" if scale == 100 else ".3g"
             rows = [values[row :: len(down)] for row in range(len(down))]
             ends = [scale * end for end in measure.limits] if scale == 100 else [0.0, None]
-            heat_map = partial(HeatMap, least=ends[0], most=ends[1], better=measure.better)
+            heat_map = partial(HeatMap, least=ends[0], most=ends[1], best=marked)
             made.append(heat_map(title, down, across, rows, x=fields[0], y=fields[1], form=form))
         return made
 

@@ -257,21 +257,14 @@ def heat_maps(effects: Effects, window: int) -> list[HeatMap]:
     """Return a heat map for each kind of state; all have one scale, from 0 to the largest effect."""
     every = [e.value for grid in effects.indirect.values() for line in grid for e in line if e.n]
     average = "Average indirect effect" if effects.over == "facts" else "Indirect effect"
-    heat_map = partial(
-        HeatMap,
-        x="layer",
-        y="token",
-        form="z.2f",
-        least=0.0,
-        most=max(0.0, *every),
-        better="higher",
-    )
+    heat_map = partial(HeatMap, x="layer", y="token", form="z.2f", least=0.0, most=max(0.0, *every))
     made = []
     for kind, grid in effects.indirect.items():
         around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"
         title, layers = f"{average} of {WHAT[kind]}{around}", [str(i) for i in range(len(grid[0]))]
         values = [[e.value if e.n else None for e in line] for line in grid]
-        made.append(heat_map(title, effects.rows, layers, values))
+        there = [(e.value, y, x) for y, line in enumerate(grid) for x, e in enumerate(line) if e.n]
+        made.append(heat_map(title, effects.rows, layers, values, best=max(there)[1:]))
     return made
 
 
