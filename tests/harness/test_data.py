@@ -82,8 +82,7 @@ def test_the_true_object_may_be_unknown():
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "mean"),
-    [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)],
+    ("probabilities", "mean"), [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)]
 )
 def test_the_likelihood_of_an_object_is_the_mean_over_its_tokens(probabilities, mean):
     answer = scores([0.9], probabilities)

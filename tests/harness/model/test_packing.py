@@ -174,8 +174,7 @@ def test_texts_beyond_a_sliding_window_get_plain_rows():
 
 
 @pytest.mark.parametrize(
-    ("family", "window"),
-    [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})],
+    ("family", "window"), [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})]
 )
 def test_texts_beyond_a_window_are_run_alone(family, window):
     """Prompts that fit a tree together, though no two tokens far apart see each other."""

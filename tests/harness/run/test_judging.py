@@ -123,9 +123,7 @@ def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
 def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone():
     pending = judged(Equal(fails=OSError("no server")), [(CASE, (BEFORE, AFTER))])
     assert verdicts(pending[0][1])[0].note == f"the judge failed: OSError: no server ({RAISED})"
-    half = [
-        (pending[0][0], [Text("2", RIGHT), *pending[0][1][1:]]),
-    ]
+    half = [(pending[0][0], [Text("2", RIGHT), *pending[0][1][1:]])]
     judge = Equal()
     ((_, after),) = judged(judge, [(CASE, half[0])])
     assert verdicts(after) == [RIGHT, None, WRONG]
@@ -139,9 +137,7 @@ def test_a_judge_that_exits_leaves_verdicts_pending():
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [
-        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
-    ],
+    [(BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)")],
 )
 def test_whatever_a_judge_raises_leaves_verdicts_pending(error, said):
     ((_, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])

@@ -3,14 +3,7 @@ import math
 import pytest
 
 from edit_harness import Measure
-from edit_harness.run.report import (
-    MeasureRow,
-    interval,
-    lines,
-    number,
-    show,
-    table,
-)
+from edit_harness.run.report import MeasureRow, interval, lines, number, show, table
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import listed, render, rich
 from edit_harness_plugins.commands.report.layouts import combined

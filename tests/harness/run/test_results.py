@@ -342,10 +342,7 @@ def test_a_metric_has_tables_of_its_own(evaluate, capsys):
     counting = Counting()
     rows = [replace(r, values={"counting": {"post_C": float(r.case)}}) for r in run.everything]
     with_tables = replace(run, metrics={"counting": counting}, everything=rows)
-    expected = [
-        {"which": "even", "n": 4, "mean": 3.0},
-        {"which": "odd", "n": 3, "mean": 3.0},
-    ]
+    expected = [{"which": "even", "n": 4, "mean": 3.0}, {"which": "odd", "n": 3, "mean": 3.0}]
     assert with_tables.tables == {"counting": {"by parity": expected}}
     assert with_tables.results()["tables"] == with_tables.tables
     assert run.tables == {}, "most have none"
@@ -365,11 +362,7 @@ def test_models_that_judged_are_named(evaluate):
     by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
     manifest = with_entries(run.manifest, judged_by=by)
     judged = replace(run, everything=rows, manifest=manifest)
-    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (
-        1,
-        2,
-        ["a", "b"],
-    )
+    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (1, 2, ["a", "b"])
     said = " ".join(text for _, text in console.remarks(judged))
     assert "1 of 2 texts without a verdict" in said
     assert "more than 2%" in said

@@ -31,9 +31,7 @@ CAUGHT = {
     ),
     "quiz-heavy": (
         f"import scipy{PACKAGE}",
-        {
-            "test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as",
-        },
+        {"test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as"},
     ),
     "quiz-seeder": (
         f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
@@ -48,9 +46,7 @@ CAUGHT = {
     ),
     "quiz-unmarked": (
         PACKAGE.replace("@hookimpl", ""),
-        {
-            "test_hooks_are_known": "edit_harness_register_tasks is never called: mark it with @hook",
-        },
+        {"test_hooks_are_known": "edit_harness_register_tasks is never called: mark it with @hook"},
     ),
     "quiz-nothing": (
         "import edit_harness",
@@ -66,9 +62,7 @@ CAUGHT = {
     ),
     "quiz-wrong-kind": (
         PACKAGE.replace("(Task)", "").replace("cases", "questions"),
-        {
-            "test_components_are_of_their_kind": "is no Task",
-        },
+        {"test_components_are_of_their_kind": "is no Task"},
     ),
 }
 ISOLATED = {
