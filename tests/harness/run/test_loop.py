@@ -44,7 +44,7 @@ def test_a_failed_edit_is_a_failure_and_stops_nobody(model):
     records = ran(model, Push(fails=("Bob", "Ann")))
     assert [r.status for r in records] == ["ok", "edit_failed", "edit_failed", "ok", "ok"]
     line = Push.edit.__code__.co_firstlineno + 6
-    assert records[1].message == f"ValueError: no edit of Bob (test_runner.py:{line})"
+    assert records[1].message == f"ValueError: no edit of Bob (loops.py:{line})"
     assert records[1].values == {"probability": {"post_p": 0.0}}
     clean = ran(model, Push())
     assert records[3].values["probability"] == pytest.approx(clean[3].values["probability"])
@@ -148,7 +148,7 @@ def test_an_adaptor_that_fails_is_a_failure_and_stops_nobody(model):
     records = ran(model, Broken())
     assert [r.status for r in records] == ["ok", "ok", "plugin_error", "ok", "ok"]
     assert records[2].message.startswith("PluginError: adaptor function failed at transformer.h.1")
-    assert "ValueError: no key is near (test_runner.py:" in records[2].message
+    assert "ValueError: no key is near (test_loop.py:" in records[2].message
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 16])
