@@ -23,6 +23,7 @@ CHANGES = {
     "torch's random state": lambda: torch.manual_seed(7),
     "the default dtype": lambda: torch.set_default_dtype(torch.float64),
     "gradient mode": lambda: torch.set_grad_enabled(False),
+    "the number of torch's threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
 }
 
 

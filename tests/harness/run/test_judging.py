@@ -58,21 +58,13 @@ def verdicts(side):
     return [answer.verdict for answer in side]
 
 
-def unjudged(side):
-    return [Text(answer.text) for answer in side]
-
-
 def test_texts_with_a_key_are_judged_before_and_after():
+    """A key without an answer asks for what the unedited model said."""
     judge = Equal()
     ((before, after),) = judged(judge, [(CASE, (BEFORE, AFTER))])
     assert verdicts(before) == [WRONG, None, None]
     assert verdicts(after) == [RIGHT, None, WRONG]
-    assert (unjudged(before), unjudged(after)) == (BEFORE, AFTER)
-
-
-def test_a_key_without_an_answer_asks_for_what_the_unedited_model_said():
-    judge = Equal()
-    judged(judge, [(CASE, (BEFORE, AFTER))])
+    assert [Text(answer.text) for answer in (*before, *after)] == [*BEFORE, *AFTER]
     (asked,) = [reply for reply in judge.asked if reply.key.kind == "same"]
     assert asked == Reply("2 + 2 =", "5", Key("same", "4"))
 
@@ -120,38 +112,29 @@ def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
         assert verdict.note.startswith("the judge failed: ")
 
 
-def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone():
-    pending = judged(Equal(fails=OSError("no server")), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(pending[0][1])[0].note == f"the judge failed: OSError: no server ({RAISED})"
-    half = [(pending[0][0], [Text("2", RIGHT), *pending[0][1][1:]])]
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("no server"), "OSError: no server"),
+        (SystemExit(3), "SystemExit: 3"),
+        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
+    ],
+)
+def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone(error, said):
+    ((before, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
+    assert verdicts(before)[0].note == f"the judge failed: {said} ({RAISED})"
     judge = Equal()
-    ((_, after),) = judged(judge, [(CASE, half[0])])
+    half = (before, [Text("2", RIGHT), *after[1:]])
+    ((_, after),) = judged(judge, [(CASE, half)])
     assert verdicts(after) == [RIGHT, None, WRONG]
     assert [reply.text for reply in judge.asked] == ["3", "5"]
 
 
-def test_a_judge_that_exits_leaves_verdicts_pending():
-    ((_, after),) = judged(Equal(fails=SystemExit(3)), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(after)[0].note == f"the judge failed: SystemExit: 3 ({RAISED})"
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)")],
-)
-def test_whatever_a_judge_raises_leaves_verdicts_pending(error, said):
-    ((_, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(after)[0].note == f"the judge failed: {said} ({RAISED})"
-
-
-def test_ctrl_c_is_not_the_judges():
-    with pytest.raises(KeyboardInterrupt):
-        judged(Equal(fails=KeyboardInterrupt()), [(CASE, (BEFORE, AFTER))])
-
-
-def test_a_key_that_the_judge_cannot_use_ends_the_run():
-    with pytest.raises(DataError, match="no formula"):
-        judged(Equal(fails=DataError("no formula")), [(CASE, (BEFORE, AFTER))])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("no formula")])
+def test_what_is_not_the_judges_ends_the_run(error):
+    """Ctrl-C, or a key that no judge could use."""
+    with pytest.raises(type(error)):
+        judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
 
 
 def test_a_verdict_is_of_one_of_four_kinds():
