@@ -157,25 +157,6 @@ def test_offline_and_not_in_the_cache(server, cache, monkeypatch, variable):
     assert not server.asked
 
 
-def test_many_threads_that_fetch_at_once_leave_one_good_file(server, cache):
-    caught = []
-
-    def work():
-        try:
-            fetch(server.remote())
-        except (DataError, ResourceError, OSError) as error:
-            caught.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not caught
-    assert names(cache) == {"facts.json"}
-    assert sha256_of(cache / "facts.json") == SHA256
-
-
 def test_two_writers_of_one_file_leave_the_last_ones(tmp_path):
     """Item 7 of issue I: each has a name of its own."""
     path = tmp_path / "cache" / "facts.json"

@@ -243,19 +243,6 @@ def test_the_published_percentiles_draw_prompts_too_and_count_a_case_once():
     )
 
 
-@pytest.mark.parametrize(("prompts", "ratio"), [(10, 0.763), (1, 1.064)])
-def test_published_intervals_are_of_another_width(prompts, ratio):
-    """A draw of a share p without putting back: sqrt((1 - p) / p).
-
-    Of many prompts p is 1 - 1/e; of one, which the second draw may leave out, 1 - exp(1/e - 1).
-    """
-    values = normal(500)
-    fair = bootstrap({"a": values}, column_means)["a"]
-    columns, owners = {"a": np.repeat(values, prompts)}, np.repeat(np.arange(500), prompts)
-    found = bootstrap(columns, column_means, groups=owners, published=True)["a"]
-    assert (found.high - found.low) / (fair.high - fair.low) == pytest.approx(ratio, abs=0.07)
-
-
 def test_a_summary_is_no_better_known_for_parts_that_agree():
     """A stranger's finding: with ES = PS = 1 and one neighbour lost, S had 98.3 to 100 at n = 20."""
 

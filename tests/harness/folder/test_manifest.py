@@ -71,14 +71,6 @@ def way_to(said, way):
     return said
 
 
-@pytest.mark.parametrize(
-    "way", [("label",), ("visits",), ("identity",), ("identity", "seed"), ("identity", "judge")]
-)
-def test_what_is_needed_is_missed(folder, way):
-    with pytest.raises(ValueError, match=f"missing required field `{way[-1]}`"):
-        decoded(changed(as_json(folder.manifest()), way, ...), Manifest)
-
-
 def test_identities_of_before_have_the_same_fingerprints():
     """Those of 252 runs, as they were written before identities had types."""
     runs = json.loads((ROOT / "tests" / "contracts" / "numbers.json").read_text())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import IDENTITY, MANIFEST, REQUEST, with_entries
+from support.builders import MANIFEST, REQUEST, with_entries
 
 from edit_harness import Case, Measure, Metric
 from edit_harness.errors import RunFolderError
@@ -222,72 +222,25 @@ def test_what_is_no_record_is_damage_though_its_checksum_fits(tmp_path, change, 
 
 
 def test_columns_are_the_callers_own(tmp_path):
-    table = made(tmp_path, [record("a").row, record("b").row]).records()
+    first = record("a", before=[[0.5, None, 3]], after=[{"text": "a"}])
+    table = made(tmp_path, [first.row, record("b").row]).records()
     table.columns("m")["post_x"][0] = 7
     assert table.columns("m")["post_x"].tolist() == [1.0, 1.0]
     assert (table[-1].case, [row.case for row in table[:1]]) == ("b", ["a"])
+    before = table[0].before
+    assert (len(before), before[-1], before[:1]) == (1, [0.5, None, 3], [[0.5, None, 3]])
 
 
-BEFORE = [{"tokens": [[1], [2]]}, [0.5, None, 3]]
-STORED = ["a", 'q"\\', "ü"]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = RunFolder.open(tmp_path, "run", IDENTITY, new=False)
-    made.write_cases([Case(name, (REQUEST,), ()) for name in STORED])
-    made.write_manifest(with_entries(MANIFEST, cases=STORED))
-    with made.writing() as writer:
-        for name in STORED:
-            writer(Record(name, "ok", {"m": {"x": 1.0}}, before=BEFORE, after=[{"text": name}]))
-    return made
-
-
-def test_answers_are_those_that_were_written(folder):
-    for record, name in zip(folder.records(), STORED, strict=True):
-        before = record.before
-        assert before == BEFORE
-        assert (len(before), before[-1], before[:1]) == (2, BEFORE[1], BEFORE[:1])
-        assert record.after == [{"text": name}]
-        assert record.values == {"m": {"x": 1.0}}
-
-
-def test_cases_are_those_that_were_written(folder):
-    cases = folder.cases()
-    assert list(cases) == STORED == [case.id for case in cases.values()]
-    assert cases[STORED[1]] == Case(STORED[1], (REQUEST,), ())
-    chosen = Chosen({"a": 1, "b": 2}, ["b", "a", "b"])
-    assert (list(chosen), chosen[-1]) == ([2, 1, 2], 2)
-
-
-def test_a_line_that_is_no_case_is_said(folder):
-    path = folder.path / "cases.jsonl"
+def test_cases_are_those_that_were_written_or_it_is_said(tmp_path):
+    folder = made(tmp_path, [])
+    assert list(folder.cases()) == list(NAMES)
+    assert folder.cases()["a"] == Case("a", (REQUEST,), ())
+    assert list(Chosen({"a": 1, "b": 2}, ["b", "a", "b"])) == [2, 1, 2]
     folder.write_cases([])
     folder._cases_digest = ""
-    path.write_bytes(b'{"id": 1}\n')
+    (folder.path / "cases.jsonl").write_bytes(b'{"id": 1}\n')
     with pytest.raises(RunFolderError, match="was changed after it was written"):
         folder.cases()
-
-
-@pytest.fixture
-def table():
-    values = [{"m": {"b": 1.0}}, {"m": {}}, {"m": {"a": 2, "b": None}, "n": {"a": 3.0}}, {}]
-    return RunTable.of([Record(str(n), "ok", its) for n, its in enumerate(values)])
-
-
-def test_names_stand_in_the_order_in_which_chosen_rows_have_them(table):
-    found = table.columns("m")
-    np.testing.assert_equal(found["a"], [math.nan, math.nan, 2.0, math.nan])
-    assert table.columns("other") == {}
-    assert list(found) == ["b", "a"]
-    assert list(table.taken(np.arange(4)[::-1]).columns("m")) == ["a", "b"]
-    assert list(table.taken(np.array([0, 1])).columns("m")) == ["b"]
-
-
-def test_a_metric_has_values_of_a_row_if_only_none(table):
-    assert table.having("m").cases == ["0", "2"]
-    assert table.having("n").cases == ["2"]
-    assert not table.having("other")
 
 
 def test_half_of_a_surrogate_pair_survives_the_log():

@@ -75,18 +75,6 @@ def test_together_is_as_alone(family, padding):
     assert felt == {p.edit for p in prompts} - {UNEDITED}
 
 
-def test_the_switch_decides_row_by_row(model):
-    edit = switched(model)
-    ids = [(i, 342, 261, i + 1) for i in range(40, 60)]
-    prompts = [Prompt(row, Generate("", 6), edit) for row in ids]
-    with passes(model) as seen:
-        new = samples(model, prompts)
-    assert (len(prompts), len(ids[0])) in seen
-    (switch,) = edit.adaptors.values()
-    assert switch.signs.unique().tolist() == [-1, 1]
-    assert new == [alone(model, prompt) for prompt in prompts]
-
-
 def test_an_adaptor_of_the_head_sees_whole_rows():
     model = tiny_model("gptj")
     edit = Edit(adaptors={"lm_head": Switch(model.module.lm_head.out_features)})
@@ -164,19 +152,6 @@ def test_a_batch_has_as_many_rows_as_the_budget_allows():
     assert [n for n, _ in seen] == [10] * 7 + [10] * 7 + [5] * 7
 
 
-def test_rows_of_many_edits_share_a_pass(model):
-    edits = [edit_of(model, seed) for seed in range(5)]
-    prompts = [
-        Prompt(model.tokens.encode(text).ids, Generate("", 6), edit)
-        for text in TEXTS
-        for edit in edits
-    ]
-    assert model.pads
-    with passes(model) as seen:
-        samples(model, prompts)
-    assert [n for n, _ in seen] == [20] * 6
-
-
 def test_the_rows_of_an_edit_stand_side_by_side(model, monkeypatch):
     edits, spans = [edit_of(model, seed) for seed in range(3)], []
     edited_rows = model.edited_rows
@@ -218,16 +193,6 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
     assert max(n for n, _ in seen) == 1
     lengths = {len(p.ids) for p in prompts}
     assert {width for _, width in seen} <= lengths | {1}
-
-
-def test_the_trial_runs_once(model):
-    prompts = [Prompt((1, 2), Generate("", 1)), Prompt((3,), Generate("", 1))]
-    with passes(model) as seen:
-        samples(model, prompts)
-        first = len(seen)
-        samples(model, prompts)
-    assert first > 2
-    assert len(seen) == first + 1
 
 
 def test_what_memory_does_not_hold_is_halved(model):

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from support.builders import recording
-from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from edit_harness import (
     Choose,
@@ -29,7 +27,12 @@ from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt"]
-PADDED = ["gpt2", "gemma", "bloom", "gemma2", "gpt_neo", "qwen2_moe"]
+PADDED = [
+    *((family, torch.float32, 1e-4) for family in ("gemma", "bloom", "gemma2", "gpt_neo")),
+    ("qwen2_moe", torch.float32, 1e-4),
+    ("gpt2", torch.float16, 2e-2),
+    ("gemma", torch.bfloat16, 1e-1),
+]
 
 PROMPTS = [
     "Ada lives in",
@@ -211,58 +214,20 @@ def test_any_linear_map_can_be_edited_by_hooks(family, name):
     assert distance(answers[0::3], answers[1::3]) > 0.1
 
 
-def linear_twin(model):
-    """The same model with `torch.nn.Linear` in the place of every Conv1D."""
-    module = copy.deepcopy(model.module)
-    for name, child in list(module.named_modules()):
-        if isinstance(child, Conv1D):
-            linear = nn.Linear(*child.weight.shape)
-            linear.weight, linear.bias = nn.Parameter(child.weight.T.clone()), child.bias
-            parent, _, attribute = name.rpartition(".")
-            setattr(module.get_submodule(parent), attribute, linear)
-    return Model(module, model.tokens.tokenizer)
-
-
-def test_both_orientations_take_the_same_edit(model):
-    twin = linear_twin(model)
-    assert not model.architecture.projection(1).out_in
-    assert twin.architecture.projection(1).out_in
-    for dense in (False, True):
-        first, second = edit_of(model, dense=dense), edit_of(twin, dense=dense)
-        answers = model.answer([(first, query) for query in QUERIES])
-        assert_same(answers, twin.answer([(second, query) for query in QUERIES]), 1e-5)
-        with model.applied(first), twin.applied(second):
-            logits = [m.module(input_ids=torch.tensor([[1, 2, 3]])).logits for m in (model, twin)]
-        torch.testing.assert_close(*logits, rtol=0, atol=1e-5)
-
-
 # Batches.
 
 
-@pytest.mark.parametrize("family", PADDED)
-def test_neither_batch_nor_padding_moves_a_score(family):
-    reference = tiny_model(family)
+@pytest.mark.parametrize(("family", "dtype", "atol"), PADDED)
+def test_neither_batch_nor_padding_moves_a_score(family, dtype, atol):
+    """In half precision no more than rounding does."""
+    reference = tiny_model(family, dtype)
     edit = Edit() if family == "qwen2_moe" else edit_of(reference)
-    questions = [(e, query) for query in QUERIES for e in (Edit(), edit)]
+    asked = [q for q in QUERIES if dtype == torch.float32 or isinstance(q, Choose)]
+    questions = [(e, query) for query in asked for e in (Edit(), edit)]
     expected = [reference.answer([question])[0] for question in questions]
     for padding, rows in (("right", 5), ("left", 16)):
-        model = tiny_model(family, padding=padding, batch_rows=rows)
-        assert_same(model.answer(questions), expected, 1e-4)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 2e-2), (torch.bfloat16, 1e-1)])
-@pytest.mark.parametrize("family", ["gpt2", "gemma"])
-def test_in_half_precision_padding_costs_no_more_than_rounding(family, dtype, atol):
-    exact = tiny_model(family)
-    edit = edit_of(exact)
-    questions = [(edit, query) for query in QUERIES if isinstance(query, Choose)]
-    expected = exact.answer(questions)
-    rounded = tiny_model(family, dtype)
-    alone = [rounded.answer([question])[0] for question in questions]
-    for padding in ("right", "left"):
-        answers = tiny_model(family, dtype, padding=padding, batch_rows=16).answer(questions)
-        assert_same(answers, alone, atol)
-        assert distance(answers, expected) < 3 * atol
+        model = tiny_model(family, dtype, padding=padding, batch_rows=rows)
+        assert_same(model.answer(questions), expected, atol)
 
 
 def rows_of_passes(model):
@@ -347,12 +312,6 @@ def test_nothing_of_an_edit_stays(family, dtype):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
-def test_nothing_stays_after_an_error_inside_applied(model, error):
-    with untouched(model), pytest.raises(error), model.applied(edit_of(model)):
-        raise error("in the middle")
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
 @pytest.mark.parametrize("query", [NextToken("Ada lives"), Generate("Ada lives", 3)])
 def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
     def fail(inputs, outputs, rows):
@@ -420,17 +379,20 @@ def doubled_norm(module):
             weight.div_(2)
 
 
-@pytest.mark.parametrize("name", ["transformer.wte.weight", "lm_head.weight"])
+@pytest.mark.parametrize(
+    "name", [f"transformer.{part}.weight" for part in ("wte", "ln_f", "wpe")] + ["lm_head.weight"]
+)
 def test_a_tied_parameter_is_written_wherever_it_is_used(model, name):
+    """As is one of no linear map: hooks cannot carry their changes."""
     assert model.module.lm_head.weight is model.module.transformer.wte.weight
     noise = torch.Generator().manual_seed(0)
-    tied = Edit({name: Dense(0.2 * torch.randn(model.parameter(name).shape, generator=noise))})
-    assert not model.carries(tied)
-    hooked = edit_of(model)
-    questions = [(edit, query) for query in QUERIES for edit in (Edit(), tied, hooked)]
+    shape = model.parameter(name).shape
+    edit = Edit({name: Dense(0.2 * torch.randn(shape, generator=noise))})
+    assert not model.carries(edit)
+    questions = [(e, query) for query in QUERIES for e in (Edit(), edit, edit_of(model))]
     with untouched(model):
         answers = model.answer(questions)
-    assert_same(answers, [naive(model, edit, query) for edit, query in questions], 2e-5)
+    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
     assert distance(answers[0::3], answers[1::3]) > 0.1
 
 
@@ -452,16 +414,6 @@ def test_both_names_of_a_tied_parameter_are_restored(model):
     before = model.module.lm_head.weight.clone()
     with untouched(model), model.applied(edit):
         torch.testing.assert_close(model.module.lm_head.weight, before + 2)
-
-
-@pytest.mark.parametrize("name", ["transformer.ln_f.weight", "transformer.wpe.weight"])
-def test_parameters_that_are_no_linear_map_are_written(model, name):
-    edit = Edit({name: Dense(torch.ones(model.parameter(name).shape))})
-    assert not model.carries(edit)
-    questions = [(e, query) for query in QUERIES for e in (edit, Edit(), edit_of(model))]
-    with untouched(model):
-        answers = model.answer(questions)
-    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
 
 
 def test_a_patch_is_held_for_its_own_rows_only(model):
@@ -500,6 +452,9 @@ class Lookup:
     key: torch.Tensor
     value: torch.Tensor
     radius: float = 1e-3
+
+    def __len__(self) -> int:
+        return 0  # which must not make it nothing
 
     def __call__(self, inputs, outputs, rows):
         row, last = (rows.offsets == 0).nonzero(as_tuple=True)
@@ -569,22 +524,6 @@ def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model
     together = model.answer([(edit, query) for query in queries])
     assert_same(together, [model.answer([(edit, query)])[0] for query in queries], 1e-5)
     assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
-
-
-def test_an_adaptor_with_a_length_of_nothing_is_asked_all_the_same(model):
-    class Counted(Lookup):
-        def __len__(self) -> int:
-            return 0
-
-    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
-    edits = [
-        Edit(adaptors={"transformer.h.0.mlp": kind(torch.zeros(32), value, math.inf)})
-        for kind in (Lookup, Counted)
-    ]
-    query = Choose(PROMPTS[0], CANDIDATES)
-    unedited, first, second = model.answer([(edit, query) for edit in (Edit(), *edits)])
-    assert_same([second], [first], 1e-6)
-    assert second.logprobs[0][0] != pytest.approx(unedited.logprobs[0][0], abs=1e-3)
 
 
 def test_an_adaptor_stays_with_weights_that_must_be_written(model):

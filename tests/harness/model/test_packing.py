@@ -12,7 +12,7 @@ from edit_harness import Choose, Drift, NextToken
 from edit_harness.edits import Edit
 from edit_harness.model.batch import TokenRow, Wanted
 from edit_harness.model.model import Model
-from edit_harness.model.packing import SPREAD, additive, batches, grow, padded_trees
+from edit_harness.model.packing import SPREAD, batches, grow, padded_trees
 from edit_harness.testing import tiny_model
 
 FOLLOWS_MASKS = ["gpt2", "gptj", "llama", "mistral", "gemma2", "phi", "opt", "falcon"]
@@ -46,14 +46,6 @@ def test_a_tree_has_every_text_and_each_beginning_once():
         assert tuple(tree.tokens[node] for node in path) == member.ids
         assert [tree.depths[node] for node in path] == list(range(len(path)))
     assert sorted(member.ids for member, _ in tree.rows) == sorted(chosen)
-
-
-def test_a_node_sees_itself_and_its_ancestors():
-    (tree,) = grow([row(ids) for ids in texts(30, seed=1)], limit=10_000)
-    sees = tree.sees()
-    for _, path in tree.rows:
-        for i, node in enumerate(path):
-            assert sees[node].nonzero()[:, 0].tolist() == sorted(path[: i + 1])
 
 
 @pytest.mark.parametrize("limit", [8, 20, 60])
@@ -91,12 +83,11 @@ def test_batches_have_trees_of_nearly_one_size(tokens, most):
 def test_padding_sees_itself_alone():
     trees = grow([row((1, 2))]) + grow([row((3, 4, 5, 6))])
     batch = padded_trees(trees, torch.float32, torch.device("cpu"))
-    mask = batch.mask
     assert batch.ids.tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
-    assert batch.position_ids.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
-    assert (mask[0, 0, 2] == 0).tolist() == [False, False, True, False]
-    assert (mask[0, 0, 1] == 0).tolist() == [True, True, False, False]
-    assert additive(torch.tensor([[[True, False]]]), torch.bfloat16)[0, 0, 0, 1] < -1e38
+    assert (batch.mask[0, 0] == 0).tolist()[1:3] == [
+        [True, True, False, False],
+        [False, False, True, False],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,6 @@ def test_the_cut(text, stop):
     assert cut(text, stop) == (text[: ends[0]] if ends else text)
 
 
-def test_the_example_of_the_interface():
-    assert cut("\n A = x\nand more", "\n") == "\n A = x"
-    assert cut("\n\n A = x\n\nB = y", "\n\n") == "\n\n A = x"
-    assert cut("A = x", "\n") == cut("A = x", "") == "A = x"
-    assert cut("", "\n") == ""
-
-
 @pytest.mark.parametrize("kind", ["gpt2", "llama2", "llama3", "qwen2"])
 @pytest.mark.parametrize("stop", ["\n", "Rome", "é\n"])
 @pytest.mark.parametrize("text", ["Ada in Rome\nand Oslo", "日本 Café\n\nAda", "\n\n Rome\né"])
@@ -116,24 +109,3 @@ def test_a_row_ends_with_the_token_that_brings_its_stop(model):
         (new,) = samples(model, [Prompt(ids, Generate(PROMPT, 30, stop=stop))])
     assert new == free[: first + 1]
     assert len(seen) == first + 1 < 30
-
-
-def test_a_stop_at_the_beginning_of_the_text_is_not_looked_at(model, monkeypatch):
-    """Base models begin with an empty line."""
-    free = ["\n", " ", "\n", "A", "=", "x", "\n", "B"]
-    ids = [model.tokens.encode(piece).ids[0] for piece in free]
-    drawn = iter([[token] for token in ids])
-    monkeypatch.setattr(
-        "edit_harness.model.generate.drawn", lambda _, lines: fed(lines, next(drawn))
-    )
-    (answer,) = model.answer([(UNEDITED, Generate("Ada", 20, stop="\n"))])
-    assert answer.text == "\n \nA=x"
-    assert len(list(drawn)) == 1
-
-
-def fed(lines, tokens):
-    """Give each line its token, in the place of sampling."""
-    for line, token in zip(lines, tokens, strict=True):
-        line.new.append(token)
-        line.left -= 1
-    return tokens

@@ -54,11 +54,6 @@ def test_a_split_is_one_encoding_cut_in_two(tokens, prompt, target):
     assert tuple(whole[place + 1] for place in parts.places) == parts.target
 
 
-def test_a_known_word_is_one_target_token(tokens):
-    parts = tokens.split("The mother tongue of Bob is", "English")
-    assert [piece.lstrip("Ġ▁") for piece in pieces(tokens, parts.target)] == ["English"]
-
-
 def test_there_is_one_bos_and_only_where_the_tokenizer_puts_it(kind, tokens):
     ids = tokens.encode("Ada lives in").ids
     assert pieces(tokens, ids).count(BOS.get(kind)) == (kind in BOS)

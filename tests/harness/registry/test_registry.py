@@ -120,26 +120,6 @@ def test_did_you_mean(install, typed, meant):
     assert "counterfact, counterfactplus, lazy-quiz, mquake, quiz-night" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("allowed", "found"),
-    [
-        ("quiz-a, quiz-b", {"quiz-a", "quiz-b"}),
-        ("quiz-a,edit-harness", {"quiz-a", "edit-harness"}),
-        ("", set()),
-    ],
-)
-def test_the_allow_list(install, monkeypatch, allowed, found):
-    """Commands, controls and the executors and kinds that come with them are there in any case."""
-    install("quiz-a", with_name("a"))
-    install("quiz-b", with_name("b"))
-    install("quiz-bad", "1 / 0")
-    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", allowed)
-    plugins = Plugins.installed()
-    own = [c for c in plugins.components if c.kind not in ("command", "executor", "control")]
-    assert {c.distribution for c in own} == found
-    assert not plugins.failures
-
-
 def test_the_first_of_two_versions_on_the_path_counts(install, tmp_path, monkeypatch):
     install("quiz-good", version="2.0")
     older = tmp_path / "older"

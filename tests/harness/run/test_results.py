@@ -151,18 +151,6 @@ def test_order_and_neighbours_are_part_of_what_a_batch_is(evaluate):
     assert len({*paths, path(batch, limit=3)}) == 5
 
 
-@pytest.mark.parametrize("lines", [1, 9])
-def test_a_sequence_that_was_cut_off_goes_on_to_the_same_bytes(evaluate, lines):
-    whole = evaluate(regime=SEQUENCE)
-    kept = whole.folder.samples.read_text().splitlines(keepends=True)
-    whole.folder.samples.write_text("".join(kept[:lines]) + kept[lines][:50])
-    again = evaluate(regime=SEQUENCE)
-    assert again.folder.path == whole.folder.path
-    for one, other in zip(again.everything, whole.everything, strict=True):
-        assert (one.visit, one.after, one.values) == (other.visit, other.after, other.values)
-    assert again.results() == whole.results()
-
-
 def test_what_a_run_has_can_be_asked(evaluate, read_only):
     """A stranger's review of issue 18: ``in`` goes by name; metrics are a list."""
     run = read_only()
