@@ -8,7 +8,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import torch
-from support.builders import in_memory, record
+from support.builders import record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
@@ -261,15 +261,6 @@ def edit_harness_register_metrics(register):
         changed = evaluate(**settings)
         assert changed.folder.path != run.folder.path
         run = changed
-
-
-def test_each_run_of_a_class_of_a_notebook_is_one_of_its_own(evaluate):
-    text = "import edit_harness as eh\nfrom edit_harness.edits import Edit\n"
-    text += "class Mine(eh.Editor):\n    def edit(self, model, requests):\n        return Edit()\n"
-    editor = in_memory(text).Mine()
-    runs = [evaluate(editor=editor, limit=1) for _ in range(2)]
-    assert runs[0].folder.path != runs[1].folder.path
-    assert "in memory" in [part["source"] for part in runs[0].manifest.distributions]
 
 
 def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):

@@ -296,14 +296,6 @@ def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
     assert shutil.which("edit-harness", path=Path(sys.executable).parent)
 
 
-@pytest.mark.parametrize(("name", "has_fields"), [("grace", True), ("codebook", False)])
-def test_a_card_has_the_settings_of_what_has_some(tell, name, has_fields):
-    assert name in tell("show", name).stdout
-    card = json.loads(tell("show", name, "--json").stdout)
-    assert card["summary"]
-    assert ("fields" in card) == has_fields
-
-
 def test_try_shows_both_sides(tell):
     result = tell("try", "--editor-args", FAST, "--prompt", "{} is a citizen of", "--subject",
                   "Sophia Loren", "--target", "Japan", "--ask", "Umberto Eco is a citizen of")  # fmt: skip

@@ -272,7 +272,6 @@ def test_adaptors_that_cannot_be_saved(tmp_path, shifts, make, why, remedy):
 
 WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/radii": (2,)}
 
-
 HEADER = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
 
 

@@ -21,7 +21,6 @@ finally:
     time.sleep(60)
 """
 
-
 HELD = """
 import os, signal
 

@@ -76,15 +76,6 @@ def test_skewed_values_have_students_interval_bent(cases):
     assert (found.low, found.high) == pytest.approx(bent(even, level=0.9))
 
 
-def test_a_case_without_a_value_changes_nothing():
-    values = np.random.default_rng(0).exponential(size=20)
-    alone = estimates({"a": values}, column_means)["a"]
-    columns = {"a": np.append(values, [NAN] * 30), "b": normal(50), "c": np.full(50, NAN)}
-    found = estimates(columns, column_means)
-    assert astuple(found["a"]) == pytest.approx(astuple(alone))
-    np.testing.assert_equal(astuple(found["c"]), (NAN, NAN, NAN, 0))
-
-
 def test_a_mean_between_limits_varies_no_more_than_a_share():
     """Its interval ends where that of so many yes or no answers would, or before."""
     values = np.array([1.0] * 97 + [0.5, 0.5, 0.0])
@@ -186,31 +177,6 @@ def test_a_summary_of_several_columns_is_of_the_cases():
     # Nothing moves the sum, so that 50 cases agree on it.
     assert (found.value, found.n) == (pytest.approx(0), 50)
     assert found.high == pytest.approx(1 - 0.005 ** (1 / 50))
-
-
-@pytest.mark.parametrize("batches", [2, 5])
-def test_few_batches_cover_the_truth_as_often_as_they_say(batches):
-    """Percentiles of two batches miss it in half of all cases."""
-    rng, missed = np.random.default_rng(0), 0
-    groups = np.repeat(np.arange(batches), 5)
-    for _ in range(300):
-        values = rng.normal(size=batches)[groups] + rng.normal(size=len(groups))
-        found = estimates({"a": values}, column_means, groups=groups)["a"]
-        missed += not found.low <= 0 <= found.high
-    assert missed <= 10  # 1 % of 300 are 3
-
-
-def test_many_cases_take_no_longer_than_their_sums():
-    """Each column is read a few times, however many cases there are."""
-    calls = []
-
-    def counted(columns):
-        calls.append(len(columns["a"]))
-        return harmonic(columns)
-
-    rng = np.random.default_rng(0)
-    estimates({"a": rng.random(100_000), "b": rng.random(100_000)}, counted)
-    assert sum(calls) < 3.1 * 100_000
 
 
 def test_the_papers_percentiles_are_those_of_draws_of_cases():

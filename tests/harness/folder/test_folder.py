@@ -39,21 +39,6 @@ def test_records_come_back_in_order(tmp_path):
     assert opened(tmp_path).records()[1].values == {"success": {"post_ES": 1.0}}
 
 
-def test_an_unfinished_last_line_is_cut_off(tmp_path):
-    folder = opened(tmp_path)
-    write(folder, record("a"), record("b"))
-    whole = folder.samples.read_bytes()
-    first = whole.index(b"\n") + 1
-    for size in (len(whole) - 1, first + 10, first + 1, first):
-        folder.samples.write_bytes(whole[:size])
-        again = opened(tmp_path)
-        assert [r.case for r in again.records()] == ["a"]
-        assert folder.samples.read_bytes() == whole[:size], "who only reads cuts nothing"
-        write(again, record("b"))
-        assert len(again.notes) == (size > first)
-        assert again.samples.read_bytes() == whole
-
-
 def test_two_processes_do_not_write_to_one_run(tmp_path):
     first, second = opened(tmp_path), opened(tmp_path)
     with first.writing() as writer:

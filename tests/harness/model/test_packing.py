@@ -19,7 +19,6 @@ FOLLOWS_MASKS = ["gpt2", "gptj", "llama", "mistral", "gemma2", "phi", "opt", "fa
 NAMED = ["Bob lives in", "Ann lives in", "Danielle is a citizen of the city of"]
 FACT = "Ada Lovelace lives in Oslo. "
 
-
 QUERIES = [
     query(prompt)
     for prompt in (*NAMED, *(FACT + p for p in NAMED), FACT.strip())

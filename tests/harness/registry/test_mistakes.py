@@ -75,7 +75,6 @@ RUN = {
     "show": ("show", "mine", "--stats"),
 }
 
-
 EXIT = "sys.exit(0)"
 
 
@@ -175,9 +174,7 @@ class Mine(Editor):
         return Edit(adaptors={{model.architecture.projection(1).name: adaptor}})
 """
 
-
 SAVE = ("edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors")
-
 
 TRY = ("try", "--edit", "e.safetensors", "--ask", "Ada lives in", "--max-new-tokens", "2")
 

@@ -18,7 +18,6 @@ from edit_harness.run.plan import steps
 
 LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 
-
 PLAN = list(steps(CASES, Regime()))
 
 

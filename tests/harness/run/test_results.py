@@ -32,7 +32,6 @@ from edit_harness_plugins.intervals import KINDS
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
 
-
 SINGLE, BATCH = Regime(), Regime("batch", 3)
 
 

@@ -9,28 +9,10 @@ import pytest
 from _pytest.outcomes import Failed, Skipped
 from support.builders import REQUEST, ROOT
 
-from edit_harness import (
-    Case,
-    Choose,
-    Judge,
-    Key,
-    Measure,
-    Metric,
-    Probe,
-    Reply,
-    Task,
-    Verdict,
-    hookimpl,
-)
+from edit_harness import Case, Choose, Judge, Key, Measure, Metric, Probe, Reply, Task, Verdict
 from edit_harness.errors import DataError, UsageError
 from edit_harness.registry import guard
-from edit_harness.testing import (
-    EditorTests,
-    JudgeTests,
-    MetricTests,
-    PluginTests,
-    TaskTests,
-)
+from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests
 from edit_harness.testing.suite import python
 from edit_harness_plugins.commands.authoring import Builder, Material
 from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
@@ -38,9 +20,7 @@ from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 FAILURES = (AssertionError, Failed, Exception)
 SILENT = SimpleNamespace(readouterr=lambda: ("", ""))
 
-
 ELSEWHERE = "test_cases_are_the_same_in_another_process"
-
 
 NO_CASES = {"test_has_cases_with_requests_and_probes", "test_its_metrics_measure_its_cases"}
 
@@ -309,16 +289,6 @@ def test_a_bad_builder_is_found(kind, found, tmp_path):
         (tmp_path / name).mkdir()
         failed |= failing(suite, [name], tmp_path=lambda name=name: tmp_path / name)
     assert failed == found
-
-
-def test_a_bad_name_is_found():
-    @hookimpl
-    def hook(register):
-        register("Bad_Name", Sound, "What it is")
-
-    module = SimpleNamespace(__name__="no_such_module", edit_harness_register_metrics=hook)
-    with pytest.raises(Failed, match="is no metric name"):
-        suite_of(PluginTests, plugin=module).test_hooks_are_known()
 
 
 SUITES = {

@@ -23,9 +23,7 @@ def edit_harness_register_tasks(register):
     register("NAME", Quiz, "Questions")
 """
 
-
 HOOKS = "test_hooks_are_known"
-
 
 AS_IT_WAS = "test_registering_leaves_the_process_as_it_was"
 HEALTHY = {"quiz-healthy": (PACKAGE, {})}
