@@ -39,16 +39,6 @@ def test_records_come_back_in_order(tmp_path):
     assert opened(tmp_path).records()[1].values == {"success": {"post_ES": 1.0}}
 
 
-def test_two_processes_do_not_write_to_one_run(tmp_path):
-    first, second = opened(tmp_path), opened(tmp_path)
-    with first.writing() as writer:
-        writer(record("a"))
-        with pytest.raises(RunFolderError, match=f"in use by pid {os.getpid()} on host "):
-            write(second, record("a"))
-    write(second, record("c"))
-    assert [r.case for r in second.records()] == ["a", "c"]
-
-
 def test_a_manifest_that_is_none_is_damage(tmp_path):
     folder = opened(tmp_path)
     (folder.path / "manifest.json").write_text("[]")

@@ -411,16 +411,6 @@ def test_a_patch_is_held_for_its_own_rows_only(model):
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_prefix_goes_before_every_prompt(model):
-    prefix = "Ann lives in Oslo. "
-    queries = [Choose("Ada lives in", CANDIDATES), NextToken("Ada")]
-    plain = [Choose(prefix + "Ada lives in", CANDIDATES), NextToken(prefix + "Ada")]
-    both = edit_of(model) + Edit(prefix=prefix)
-    with model.applied(both):
-        expected = model.answer([(Edit(), query) for query in plain])
-    assert_same(model.answer([(both, query) for query in queries]), expected, 1e-5)
-
-
 # Adaptors.
 
 

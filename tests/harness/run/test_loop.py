@@ -173,15 +173,6 @@ def test_a_prompt_that_is_too_long_is_a_failure_and_stops_nobody(model):
     assert (records[0].before, records[0].after) == (expected.before, [])
 
 
-def test_a_metric_that_fails_is_named(model):
-    class Broken(Metric):
-        def measure(self, case, before, after):
-            raise KeyError("x")
-
-    with pytest.raises(PluginError, match="metric mine failed on case Ada: KeyError"):
-        run(model, Push(), {"mine": Broken()})
-
-
 @dataclass
 class Says(Metric):
     value: object

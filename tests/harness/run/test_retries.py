@@ -149,18 +149,6 @@ def test_a_run_may_end_at_its_first_failure(assembled):
     assert [r.case for r in folder.records()] == ["Ada", "Bob"]
 
 
-def test_a_finished_run_is_read_back_for_fewer_cases(assembled, monkeypatch):
-    """The rows of the others stay, and are compared with nothing."""
-    made, folder, _ = assembled()
-    run(made, folder)
-    made.cases = made.cases[:2]
-    del made.steps
-    compared = []
-    monkeypatch.setattr(baseline, "mismatch", lambda s, i, answered: compared.extend(answered))
-    assert [r.case for r in run(made, folder).records] == ["Ada", "Bob"]
-    assert [case.id for case, _ in compared] == ["Ada", "Bob"]
-
-
 def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatch):
     """Those of this process: the ones of before had been compared."""
     made, folder, editor = assembled("Rome")
