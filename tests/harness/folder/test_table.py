@@ -187,6 +187,9 @@ def record(case, value=1.0, **fields):
 
 
 def test_two_answers_of_one_try_are_a_conflict(tmp_path):
+    """But where a judge found the key to be of no use."""
+    useless = made(tmp_path / "judged", [record("a").row, Record("a", "invalid_case", {}).row])
+    assert [r.status for r in useless.records()] == ["invalid_case"]
     folder = made(tmp_path, [record("a", after=[1]).row, record("a", after=[2]).row])
     for read in (folder.records, lambda: statuses_of(folder)):
         with pytest.raises(RunFolderError, match="rows 0 and 1 say different things of case a"):

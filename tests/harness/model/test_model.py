@@ -387,6 +387,18 @@ def test_a_tied_parameter_is_written_wherever_it_is_used(model, name):
     assert distance(answers[0::3], answers[1::3]) > 0.1
 
 
+def test_a_projection_that_blocks_share_is_written_in_all_of_them():
+    module = tiny_module("llama", vocab_size=len(tiny_tokenizer()))
+    first, second = (layer.mlp.down_proj for layer in module.model.layers)
+    second.weight = first.weight
+    model = Model(module, tiny_tokenizer())
+    edits = [Edit(), edit_of(model, layer=0), edit_of(model, 1, layer=1)]
+    questions = [(edit, query) for query in QUERIES for edit in edits]
+    with untouched(model):
+        answers = model.answer(questions)
+    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
+
+
 def test_both_names_of_a_tied_parameter_are_restored(model):
     delta = Dense(torch.ones(model.module.lm_head.weight.shape))
     edit = Edit({"transformer.wte.weight": delta, "lm_head.weight": delta})

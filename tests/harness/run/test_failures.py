@@ -77,7 +77,7 @@ def test_a_device_that_failed_ends_the_run_without_rows_of_what_was_at_work(mode
 @pytest.mark.parametrize("nth", [1, 4, 10, 19])
 def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, nth):
     expected = ran(model, Push())
-    plain, count, told = type(model).logits, iter(range(1, 10**6)), []
+    plain, count = type(model).logits, iter(range(1, 10**6))
 
     def short(self, *args, **kwargs):
         if next(count) == nth:
@@ -87,8 +87,23 @@ def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, 
     before = CleanPass(model)
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "logits", short)
-        (records,) = worked(model, Push(), PLAN, before, tell=told.append)
+        (records,) = worked(model, Push(), PLAN, before)
     before.guard.verify()
-    assert all("memory did not suffice: batches are of" in text for text in told)
-    assert bool(told) == (model.halved > 0)
+    same(records, expected)
+
+
+def test_a_batch_that_was_halved_gives_the_same_numbers(model, monkeypatch):
+    plain, told = model.logits, []
+
+    def small(batch, *args, **kwargs):
+        if len(batch.ids) > 2:
+            raise torch.OutOfMemoryError
+        return plain(batch, *args, **kwargs)
+
+    expected = ran(model, Push())
+    before = CleanPass(model)
+    monkeypatch.setattr(model, "logits", small)
+    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
+    (records,) = worked(model, Push(), PLAN, before, tell=told.append)
+    assert "memory did not suffice: batches are of" in " ".join(told)
     same(records, expected)

@@ -292,13 +292,14 @@ def test_seconds_of_turns_and_batches_are_those_of_a_case(model, monkeypatch):
     assert turned.seconds["edit"] == 2.0
 
 
-def test_an_interrupted_run_leaves_the_weights(model):
+@pytest.mark.parametrize("regime", [SINGLE, Regime("sequential")], ids=str)
+def test_an_interrupted_run_leaves_the_weights(model, regime):
     class Interrupted(Push):
-        def extend(self, model, previous, requests):
-            with model.applied(previous):
+        def edit(self, model, requests):
+            with model.applied(super().edit(model, requests)):
                 raise KeyboardInterrupt
 
     before = {n: p.clone() for n, p in model.module.named_parameters()}
     with pytest.raises(KeyboardInterrupt):
-        run(model, Interrupted(), METRICS, Regime("sequential"))
+        run(model, Interrupted(), METRICS, regime)
     assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
