@@ -10,10 +10,10 @@ import math
 import pytest
 import torch
 from support.builders import REQUEST
+from support.editors import ALONE, MIXED, REQUESTS, OnBothKinds
 
-from edit_harness import Choose, PluginError, Request, UsageError
+from edit_harness import Choose, PluginError
 from edit_harness.edits import Edit, LowRank
-from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import left_alone
 from edit_harness_plugins.editors._search import texts
@@ -30,14 +30,6 @@ from edit_harness_plugins.editors.tuning.lora import (
     seeded,
 )
 
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
-ALONE = [[request] for request in REQUESTS]
-MIXED = [[REQUESTS[0]], REQUESTS[1:3], [REQUESTS[3]], REQUESTS[::-1], [REQUESTS[0]]]
 FOUND = {
     "gpt2": ("c_attn",),
     "llama": ("q_proj", "v_proj"),
@@ -56,16 +48,8 @@ def trainer(targets=(), **fields):
     return Lora(**{"targets": targets, "steps": 5, "lr": 5e-3} | fields)
 
 
-class TestLora(EditorTests):
+class TestLora(OnBothKinds):
     editor = trainer()
-
-
-class TestLoraOnLlama(TestLora):
-    family = "llama"
-
-
-class TestLoraOnQwen(TestLora):
-    family = "qwen2"
 
 
 class TestLoraOnGptJ(TestLora):
@@ -104,10 +88,13 @@ def same(one, other, *, rtol=1e-7, atol=1e-11):
 # Many cases at once.
 
 
-@pytest.mark.parametrize(("family", "targets"), PARTS)
-def test_together_is_alone(family, targets, passes):
+@pytest.mark.parametrize(
+    ("family", "targets", "padding"), [(*part, "right") for part in PARTS] + [("gpt2", (), "left")]
+)
+def test_together_is_alone(family, targets, padding, passes):
     """Dropout included: a case's masks know nothing of other cases or of padding."""
-    model, editor = tiny_model(family, torch.float64), trainer(targets, weight_decay=0.1)
+    model = tiny_model(family, torch.float64, padding=padding)
+    editor = trainer(targets, weight_decay=0.1)
     together = editor.edit_each(model, MIXED)
     assert passes == [9] * editor.steps
     for batch, found in zip(MIXED, together, strict=True):
@@ -122,39 +109,12 @@ def same_bits(one, other):
     )
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj", "gemma2"])
-def test_in_single_precision_answers_are_the_same(family, passes):
-    model, editor = tiny_model(family), trainer()
-    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in REQUESTS]
-    for batch, found in zip(ALONE, editor.edit_each(model, ALONE), strict=True):
-        alone = editor.edit(model, batch)
-        answers = [model.answer([(e, q) for q in queries]) for e in (found, alone, Edit())]
-        for one, other, plain in zip(*answers, strict=True):
-            assert one.nll(0) == pytest.approx(other.nll(0), rel=1e-5)
-            assert one.nll(0) != pytest.approx(plain.nll(0), rel=1e-3)
-    assert passes == [4] * editor.steps + [1] * 4 * editor.steps
-
-
-def test_left_padding_gives_the_same(passes):
-    right, left = (tiny_model(dtype=torch.float64, padding=side) for side in ("right", "left"))
-    editor = trainer()
-    for one, other in zip(*(editor.edit_each(m, ALONE) for m in (right, left)), strict=True):
-        same(one, other)
-
-
-def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
-    model, editor = tiny_model(dtype=torch.float64), trainer(steps=2)
-    together = editor.edit_each(model, ALONE)
-    size = lora.state_bytes(editor._targets(model), editor.rank)
+def test_the_bound_on_memory_is_of_adapters_gradients_and_moments():
+    """What shares passes within it is tested with fine-tuning."""
+    model, editor = tiny_model(dtype=torch.float64), trainer()
     blocks, inputs, outputs = 2, 32, 96
+    size = lora.state_bytes(editor._targets(model), editor.rank)
     assert size == 4 * blocks * 8 * (inputs + outputs) * 8
-    for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
-        monkeypatch.setattr(texts, "GROUP_BYTES", bound)
-        passes.clear()
-        apart = editor.edit_each(model, ALONE)
-        assert passes == [rows] * (2 * 4 // rows)
-        for one, other in zip(together, apart, strict=True):
-            same(one, other)
 
 
 def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(monkeypatch, passes):
@@ -183,10 +143,6 @@ def test_a_case_that_ends_in_no_numbers_does_not_take_others_with_it(model, monk
     assert math.isnan(together[1].info["loss"])
     for i in (0, 2, 3):
         assert same_bits(together[i], alone[i])
-
-
-def test_nothing_to_edit_gives_no_edits(model):
-    assert trainer().edit_each(model, []) == []
 
 
 # Oracle: peft's own model and training loop, one case at a time, the loss from whole logits.
@@ -227,8 +183,14 @@ def text_loss(model, module, request):
     return torch.nn.functional.cross_entropy(logits, torch.tensor(target))
 
 
-@pytest.mark.parametrize(("family", "targets"), PARTS)
-@pytest.mark.parametrize("fields", [{}, {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}])
+@pytest.mark.parametrize(
+    ("family", "targets", "fields"),
+    [
+        (*PARTS[0], {}),
+        (*PARTS[1], {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}),
+        (*PARTS[2], {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}),
+    ],
+)
 def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
     """The tolerance is for merging: a weight of about 1 loses 1e-16 of a change."""
     model = tiny_model(family, torch.float64)
@@ -289,10 +251,9 @@ def test_the_seed_matters_and_so_does_dropout(model):
 
 def test_dropout_hides_a_share_of_each_rows_tokens(model):
     def part(*lengths):
-        rows = []
-        for length in lengths:
-            noise = torch.Generator().manual_seed(length)
-            rows.append(Row(0, Text((1,) * length, (0,), (1,)), 1.0, noise))
+        texts = [Text((1,) * length, (0,), (1,)) for length in lengths]
+        noises = [torch.Generator().manual_seed(length) for length in lengths]
+        rows = [Row(0, text, 1.0, noise) for text, noise in zip(texts, noises, strict=True)]
         return Part(model, rows, 1)
 
     seen = part(40, 25).dropped(torch.ones(2, 40, 500), 0.25)
@@ -357,14 +318,6 @@ def test_a_name_may_say_which_block(model):
         trainer(("c_attn", "proj")).check(model)
     assert "c_attn, c_proj, c_fc" in caught.value.remedy
     assert len(linear_maps(model.architecture)) == 2 * 4
-
-
-def test_no_step_is_an_error(model):
-    shape = shape_of(model.module.config)
-    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
-        configure(trainer(steps=0), shape, "lora")
-    with pytest.raises(UsageError, match=r"dropout=1\.0 is not float < 1"):
-        configure(trainer(dropout=1.0), shape, "lora")
 
 
 def test_an_edit_is_recorded_with_its_loss(model):

@@ -1,6 +1,5 @@
 """MEND: gradients against autograd, the network against its formula, training and its files."""
 
-import json
 import sys
 from types import ModuleType
 
@@ -8,13 +7,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 from support.builders import record
+from support.editors import OnBothKinds, relative, stored_model, stored_records
 from torch.nn.functional import cross_entropy
 
 from edit_harness import DataError, ModelSource, PluginError, Request, UsageError
 from edit_harness.cli import main
 from edit_harness.interfaces import Making
 from edit_harness.registry.settings import FAMILIES, configure, shape_of
-from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.mend.network import Layer, Made, Network, Statistics, save
 
@@ -26,11 +26,6 @@ FACTS = (
 """Prompts and targets of different lengths."""
 NAMES = ("Ann", "Bob", "Ada", "Danielle")
 CITIES = ("Rome", "Oslo", "Paris", "London")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
@@ -75,38 +70,20 @@ def filled(model, **fields):
     return configure(Mend(**fields), shape_of(model.module.config), "mend").editor
 
 
-def relative(one, two):
-    return float((one - two).norm() / two.norm())
-
-
-class TestMend(EditorTests):
+class TestMend(OnBothKinds):
     """With the identity for a network and a negative rate, an edit is a step down the gradient."""
 
     editor = Mend()
 
-    @pytest.fixture
-    def model(self, tmp_path, monkeypatch):
-        model = tiny_model(self.family)
+    @pytest.fixture(autouse=True)
+    def with_a_network(self, model, tmp_path, monkeypatch):
         editor = ready(model, fresh(model, lr=-1e-3), tmp_path / "mend.safetensors")
         monkeypatch.setattr(self, "editor", Mend(network=editor.network))
-        return model
 
     def test_the_network_is_recorded(self, model):
         editor = self.ready(model)
         assert len(editor.provenance["network"]) == 64
         assert editor.found["network"]["data"] == "a test"
-
-
-class TestMendOnLlama(TestMend):
-    family = "llama"
-
-
-class TestMendOnQwen2(TestMend):
-    family = "qwen2"
-
-
-class TestMendOnGptj(TestMend):
-    family = "gptj"
 
 
 # The gradient.
@@ -124,8 +101,9 @@ def nll_of_all_tokens(model, facts, parameters):
     return torch.cat(terms).mean()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
-@pytest.mark.parametrize("facts", [FACTS[:1], FACTS])
+@pytest.mark.parametrize(
+    ("family", "facts"), [("gpt2", FACTS), ("llama", FACTS), ("opt", FACTS[:1])]
+)
 def test_without_a_network_the_change_is_the_gradient_of_the_weight(family, facts, tmp_path):
     """An oracle in float64: autograd on the weights themselves, requests of unequal length."""
     model = tiny_model(family, torch.float64)
@@ -142,8 +120,7 @@ def test_without_a_network_the_change_is_the_gradient_of_the_weight(family, fact
     assert edit.info["loss"] == pytest.approx(loss.item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj"])
+@pytest.mark.parametrize(("family", "padding"), [("gpt2", "left"), ("gptj", "right")])
 def test_edits_found_together_are_those_found_alone(family, padding, tmp_path):
     """fp32, where padding changes the order of sums: 1e-5 of each change."""
     model = tiny_model(family, padding=padding)
@@ -207,23 +184,16 @@ def test_a_new_layer_is_the_identity_and_can_learn():
     assert layer.u.grad.norm() > 0
 
 
-def test_statistics_are_those_of_all_vectors_at_once():
+def test_statistics_are_those_of_all_vectors_that_were_trained_on():
     vectors = 3 + torch.randn(100, 4, generator=torch.Generator().manual_seed(0)).double()
-    statistics = Statistics(4).double()
+    network = Network([(4, 3)], 2, lr=1.0).double()
+    statistics = network.transforms["(4, 3)"].inputs
     assert torch.equal(statistics(vectors), vectors)
-    for group in (vectors[:1], vectors[1:1], vectors[1:40], vectors[40:]):
-        statistics.update(group)
+    for training, group in ((1, vectors[:1]), (0, vectors), (1, vectors[1:40]), (1, vectors[40:])):
+        network.train(bool(training))(0, group, torch.zeros(len(group), 3).double())
+    statistics.update(vectors[:0])
     expected = (vectors - vectors.mean(0)) / (vectors.std(0) + 1e-7)
     torch.testing.assert_close(statistics(vectors), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_only_training_moves_the_statistics(model):
-    network = fresh(model)
-    inputs, outputs = network.shapes[0]
-    x, g = torch.randn(6, inputs), torch.randn(6, outputs)
-    for mode, count in ((False, 0), (True, 6)):
-        network.train(mode)(0, x, g)
-        assert network.transforms[str(network.shapes[0])].inputs.count == count
 
 
 def test_matrices_of_one_shape_share_a_network_but_not_scale_shift_and_rate():
@@ -298,12 +268,7 @@ def test_a_file_that_is_no_network_is_refused(content, model, tmp_path):
         filled(model, network=str(path)).prepare(model)
 
 
-def test_experts_and_no_block_are_refused(model):
-    with pytest.raises(PluginError, match="no MLP output projection"):
-        Mend(blocks=1).check(tiny_model("mixtral"))
-    for field in ("blocks", "every", "accumulate", "rank", "validate_on"):
-        with pytest.raises(UsageError, match=f"{field}=0 is not int >= 1"):
-            configure(Mend(**{field: 0}), shape_of(model.module.config), "mend")
+def test_more_blocks_than_there_are_are_refused(model):
     with pytest.raises(PluginError, match="no layer -1"):
         Mend(blocks=3).check(model)
 
@@ -320,19 +285,15 @@ def test_every_preset_is_of_a_known_family_and_whole():
 
 def lessons(path, count=40):
     """Write lessons in CounterFact's layout about invented facts."""
-    records = [
-        {
-            "requested_rewrite": {
-                "prompt": "{} lives in", "subject": f"{NAMES[i % 4]} {i}",
-                "target_new": {"str": CITIES[i % 3]}, "target_true": {"str": CITIES[3]},
-            },
-            "paraphrase_prompts": [f"The home of {NAMES[i % 4]} {i} is", f"{NAMES[i % 4]} {i} is in"],
-            "neighborhood_prompts": [f"{NAMES[(i + 1) % 4]} lives in"],
-        }
-        for i in range(count)
-    ]  # fmt: skip
-    path.write_text(json.dumps(records), encoding="utf-8")
-    return str(path)
+    records = []
+    for i in range(count):
+        name = f"{NAMES[i % 4]} {i}"
+        new, true = {"str": CITIES[i % 3]}, {"str": CITIES[3]}
+        lesson = record(i, subject=name, target_new=new, target_true=true)
+        lesson["paraphrase_prompts"] = [f"The home of {name} is", f"{name} is in"]
+        lesson["neighborhood_prompts"] = [f"{NAMES[(i + 1) % 4]} lives in"]
+        records.append(lesson)
+    return stored_records(path, records)
 
 
 TRAINING = {
@@ -353,14 +314,13 @@ class Cut(Exception):
     """What stands for a user who stops the command."""
 
 
-@pytest.mark.parametrize("lines", [1, 2])
-def test_an_interrupted_training_ends_with_the_same_bits(lines, tmp_path):
+def test_an_interrupted_training_ends_with_the_same_bits(tmp_path):
     data, seen = lessons(tmp_path / "lessons.json"), []
 
     def cut(line):
         seen.append(line)
         # Between a validation's line and the next, its checkpoint was written.
-        if len(seen) > lines:
+        if len(seen) > 2:
             raise Cut
 
     whole = trained(tiny_model(), tmp_path / "whole", data)
@@ -370,7 +330,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(lines, tmp_path):
     said = []
     torch.manual_seed(1)
     resumed = trained(tiny_model(), tmp_path / "cut", data, said.append)
-    assert said[0] == f"goes on after {16 * lines} lessons"
+    assert said[0] == "goes on after 32 lessons"
     assert resumed.read_bytes() == whole.read_bytes()
     assert [path.name for path in (tmp_path / "cut").iterdir()] == [resumed.name]
     trained(tiny_model(), tmp_path / "cut", data, said.append)
@@ -439,15 +399,12 @@ def test_a_damaged_checkpoint_is_named(model, tmp_path):
 
 
 def test_the_command_makes_what_a_run_finds(model, tmp_path):
-    folder, data = tmp_path / "tiny", lessons(tmp_path / "lessons.json")
-    model.module.save_pretrained(folder)
-    model.tokens.tokenizer.save_pretrained(folder)
+    folder, data = stored_model(model, tmp_path / "tiny"), lessons(tmp_path / "lessons.json")
+    facts = stored_records(tmp_path / "facts.json", [record()])
 
     def tell(*args):
         return CliRunner().invoke(main, [*map(str, args), "-e", "mend", "-m", str(folder)])
 
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record()]))
     run = ("run", "-t", "counterfact", "--task-args", f"data={facts}", "-o", tmp_path / "out")
     assert "--editor mend" in tell(*run).stderr
     chosen = ",".join(f"{name}={value}" for name, value in TRAINING.items())
@@ -492,8 +449,7 @@ def published(network, config, prefix="mend"):
     return {"model": entries, "step": 7, "config": config}
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-@pytest.mark.parametrize("prefix", ["mend", "gtn"])
+@pytest.mark.parametrize(("family", "prefix"), [("gpt2", "mend"), ("llama", "gtn")])
 def test_a_published_network_edits_as_the_one_it_was_made_of(family, prefix, tmp_path, monkeypatch):
     model = tiny_model(family)
     network = stirred(model)
@@ -513,27 +469,28 @@ def test_a_published_network_edits_as_the_one_it_was_made_of(family, prefix, tmp
         assert torch.equal(delta.dense(), expected.weights[name].dense())
 
 
+def imported(model, folder, content):
+    torch.save(content, folder / "mend.pt")
+    filled(model).make(model, Making(folder, imported=str(folder / "mend.pt")))
+
+
 def test_an_archive_with_code_is_refused_without_running_it(model, tmp_path):
     class Bomb:
         def __reduce__(self):
             return (open, (str(tmp_path / "ran"), "w"))
 
-    torch.save({"model": {"edit_lrs": torch.ones(4), "x": Bomb()}}, tmp_path / "mend.pt")
     with pytest.raises(DataError, match="no network in the layout"):
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, {"model": {"edit_lrs": torch.ones(4), "x": Bomb()}})
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("content", [{}, {"model": {}}, {"model": {"edit_lrs": torch.ones(4)}}, []])
 def test_an_archive_of_something_else_is_refused(content, model, tmp_path):
-    torch.save(content, tmp_path / "mend.pt")
     with pytest.raises(DataError):
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, content)
 
 
 def test_a_published_network_of_other_shapes_is_refused(model, tmp_path):
-    other = tiny_model("llama")
-    torch.save(published(stirred(other), None), tmp_path / "mend.pt")
     with pytest.raises(DataError, match="does not fit the matrices") as caught:
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, published(stirred(tiny_model("llama")), None))
     assert "blocks" in caught.value.remedy
