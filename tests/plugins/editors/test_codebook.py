@@ -1,6 +1,7 @@
 """The codebook against a model that is hooked by hand, one text at a time and without a cache."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.grace.codebook import Codebook, nearest
 from edit_harness_plugins.editors.grace.grace import inputs_at
 
-FAMILIES = ["gpt2", "llama", "gptj", "opt"]
+KINDS = [("gpt2", "left"), ("llama", "right"), ("gptj", "left"), ("opt", "right")]
 PROMPTS = ["Ada", "Ada lives", "Ada lives in", "The mother tongue of Danielle is", "It rains. Ada lives in"]  # fmt: skip
 """One of a single token, and beginnings of one another."""
 CANDIDATES = ("Paris", "Zanzibar by the sea", "Zanzibar")
@@ -43,11 +44,11 @@ def book(model, prompts, radius, seed=0):
     return Edit(adaptors={module_of(model): Codebook(keys, values, radii)})
 
 
-@contextmanager
-def looking_up(model, edit, last):
+@torch.no_grad()
+def logits_by_hand(model, edit, ids, last):
     """Replace the output at one column of the only row, if its input is within a radius."""
 
-    def hook(_, args, output, book):
+    def hook(book, _, args, output):
         flat = output.reshape(-1, output.shape[-1]).clone()
         inputs = args[0].reshape(-1, args[0].shape[-1])
         distances = [float((inputs[last] - key).norm()) for key in book.keys]
@@ -56,22 +57,10 @@ def looking_up(model, edit, last):
             flat[last] = book.values[entry]
         return flat.view_as(output)
 
-    handles = [
-        model.module.get_submodule(name).register_forward_hook(
-            lambda *given, own=book: hook(*given, own)
-        )
-        for name, book in edit.adaptors.items()
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@torch.no_grad()
-def logits_by_hand(model, edit, ids, last):
-    with looking_up(model, edit, last):
+    with ExitStack() as stack:
+        for name, book in edit.adaptors.items():
+            module = model.module.get_submodule(name)
+            stack.enter_context(module.register_forward_hook(partial(hook, book)))
         return model.module(torch.tensor([ids]), use_cache=False).logits[0].double()
 
 
@@ -101,8 +90,7 @@ def edits_of(model):
     ]
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "padding"), KINDS)
 def test_scores_of_many_books_in_a_batch_are_those_by_hand(family, padding):
     """fp32, in another order of sums than by hand: 2e-5, as for other edits."""
     model = deep_model(family, padding=padding)
@@ -130,8 +118,7 @@ def moved(values, count):
     }
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "padding"), KINDS)
 def test_generations_with_a_cache_are_those_by_hand(family, padding):
     model = deep_model(family, padding=padding)
     edits = edits_of(model)

@@ -13,7 +13,7 @@ from support.builders import REQUEST
 from support.editors import ALONE, MIXED, REQUESTS, OnBothKinds
 
 from edit_harness import Choose, PluginError
-from edit_harness.edits import Edit, LowRank
+from edit_harness.edits import Edit
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import left_alone
 from edit_harness_plugins.editors._search import texts
@@ -52,7 +52,7 @@ class TestLora(OnBothKinds):
     editor = trainer()
 
 
-class TestLoraOnGptJ(TestLora):
+class TestLoraOnGptJ(EditorTests):
     family = "gptj"
     editor = trainer(("fc_in", "fc_out"), weight_decay=0.01)
 
@@ -64,24 +64,21 @@ class TestLoraByGuess(EditorTests):
 @pytest.fixture
 def passes(monkeypatch):
     """Let texts of all lengths share passes, and return the passes, as their numbers of rows."""
-    seen, run = [], Lora._pass
+    seen, beside = [], Adapters.beside
     monkeypatch.setattr(texts, "SPREAD", math.inf)
-
-    def counted(editor, model, inside, part):
-        seen.append(len(part.rows))
-        return run(editor, model, inside, part)
-
-    monkeypatch.setattr(Lora, "_pass", counted)
+    monkeypatch.setattr(
+        Adapters, "beside", lambda own, part: seen.append(len(part.rows)) or beside(own, part)
+    )
     return seen
 
 
-def same(one, other, *, rtol=1e-7, atol=1e-11):
+def same(one, other):
     assert one.info["loss"] == pytest.approx(other.info["loss"], rel=1e-8)
     assert one.weights.keys() == other.weights.keys()
     assert one.weights
     for name, delta in one.weights.items():
         change = delta.dense()
-        torch.testing.assert_close(change, other.weights[name].dense(), rtol=rtol, atol=atol)
+        torch.testing.assert_close(change, other.weights[name].dense(), rtol=1e-7, atol=1e-11)
         assert change.any()
 
 
@@ -183,6 +180,13 @@ def text_loss(model, module, request):
     return torch.nn.functional.cross_entropy(logits, torch.tensor(target))
 
 
+def same_changes(edit, changes):
+    """The tolerance is for merging: a weight of about 1 loses 1e-16 of a change."""
+    for name, change in changes.items():
+        found = edit.weights[f"{name}.weight"].dense()
+        torch.testing.assert_close(found, change, rtol=1e-7, atol=1e-11)
+
+
 @pytest.mark.parametrize(
     ("family", "targets", "fields"),
     [
@@ -192,18 +196,14 @@ def text_loss(model, module, request):
     ],
 )
 def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
-    """The tolerance is for merging: a weight of about 1 loses 1e-16 of a change."""
     model = tiny_model(family, torch.float64)
     editor = trainer(targets, dropout=0.0, **fields)
     for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
         loss, changes = by_hand(model, editor, batch)
         assert found.info["loss"] == pytest.approx(loss, rel=1e-8)
         assert len(found.weights) == len(changes) == 2 * len(targets)
-        for name, change in changes.items():
-            delta = found.weights[f"{name}.weight"]
-            assert isinstance(delta, LowRank)
-            assert delta.left.shape[1] == editor.rank
-            torch.testing.assert_close(delta.dense(), change, rtol=1e-7, atol=1e-11)
+        assert all(delta.left.shape[1] == editor.rank for delta in found.weights.values())
+        same_changes(found, changes)
 
 
 def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
@@ -212,11 +212,8 @@ def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
     both = editor.extend(model, first, ALONE[1])
     with model.applied(first):
         _, second = by_hand(model, editor, ALONE[1])
-    for name, change in second.items():
-        whole = first.weights[f"{name}.weight"].dense() + change
-        torch.testing.assert_close(
-            both.weights[f"{name}.weight"].dense(), whole, rtol=1e-7, atol=1e-11
-        )
+    before = {name: first.weights[f"{name}.weight"].dense() for name in second}
+    same_changes(both, {name: before[name] + change for name, change in second.items()})
 
 
 # What is drawn.

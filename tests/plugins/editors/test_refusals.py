@@ -2,11 +2,12 @@
 
 import pytest
 
-from edit_harness import PluginError
+from edit_harness import PluginError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors import EDITORS
+from edit_harness_plugins.editors.tuning.lora import Lora
 
 WRITES_NO_MLP = {"none", "prompt", "ike", "lora"}
 SPREADING = {"memit", "emmet", "pmet", "alphaedit"}
@@ -47,3 +48,24 @@ def test_a_norm_behind_the_mlp_is_none_of_the_spreading_editors(family):
 @pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "gptj", "opt", "bloom", "falcon"])
 def test_ordinary_models_are_taken(family):
     assert refused_by(family) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("ft", "steps"),
+        ("lora", "steps"),
+        ("grace", "steps"),
+        ("memit", "steps"),
+        *(("mend", f) for f in ("blocks", "every", "accumulate", "rank", "validate_on")),
+    ],
+)
+def test_what_is_counted_from_one_is_not_none(name, field, model):
+    made = Plugins.installed().find("editor", name).load()(**{field: 0})
+    with pytest.raises(UsageError, match=f"{field}=0 is not int >= 1"):
+        configure(made, shape_of(model.module.config), name)
+
+
+def test_dropout_of_everything_is_refused(model):
+    with pytest.raises(UsageError, match=r"dropout=1\.0 is not float < 1"):
+        configure(Lora(dropout=1.0), shape_of(model.module.config), "lora")
