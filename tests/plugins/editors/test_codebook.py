@@ -99,23 +99,12 @@ def test_scores_of_many_books_in_a_batch_are_those_by_hand(family, padding):
     answers = model.answer(questions)
     for (edit, query), answer in zip(questions, answers, strict=True):
         for candidate, found in zip(CANDIDATES, answer.logprobs, strict=True):
-            assert found == pytest.approx(
-                scores_by_hand(model, edit, query.prompt, candidate), abs=2e-5
-            )
-    firsts = [answer.logprobs[0][0] for answer in answers]
-    assert moved(firsts, len(edits)) == {
-        *((0, 0), (1, 1), (2, 1), (3, 1)),
-        *((i, 2) for i in range(len(PROMPTS))),
-    }
-
-
-def moved(values, count):
-    """Return the prompt and edit, by index, of each value that is not as with the last edit."""
-    return {
-        (i // count, i % count)
-        for i, value in enumerate(values)
-        if value != pytest.approx(values[i // count * count + count - 1], abs=1e-4)
-    }
+            expected = scores_by_hand(model, edit, query.prompt, candidate)
+            assert found == pytest.approx(expected, abs=2e-5)
+    of_all, of_none, plain = (answers[place :: len(edits)] for place in (2, 3, 4))
+    assert of_all != plain
+    for one, other in zip(of_none, plain, strict=True):
+        assert one.nll(0) == pytest.approx(other.nll(0), abs=1e-4)
 
 
 @pytest.mark.parametrize(("family", "padding"), KINDS)
@@ -128,29 +117,26 @@ def test_generations_with_a_cache_are_those_by_hand(family, padding):
     assert texts[2::5] != texts[4::5]
 
 
-def test_what_a_prompt_answers_does_not_depend_on_what_is_asked_with_it():
-    """One prompt is the beginning of another: each is looked up at its own end."""
+def test_a_text_is_looked_up_at_the_end_of_its_own_prompt():
+    """Also where the prompt of another text with the same tokens ends elsewhere."""
     model = deep_model(dtype=torch.float64)
     edit = book(model, ["Ada lives"], 0.01)
-    short, long = Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))
-    (split, whole, *plain) = model.answer(
-        [(edit, short), (edit, long), (Edit(), short), (Edit(), long)]
-    )
-    assert split.tokens[0][-1:] == whole.tokens[0]
-    assert split.logprobs[0][-1] != pytest.approx(plain[0].logprobs[0][-1], abs=1e-3)
-    # The longer prompt goes through the same tokens, but is not asked there.
-    assert whole.logprobs[0] == pytest.approx(plain[1].logprobs[0], abs=1e-12)
+    queries = [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
+    split, whole, plain = model.answer([(edit, q) for q in queries] + [(Edit(), queries[1])])
+    by_hand = scores_by_hand(model, edit, "Ada lives", "in Paris")
+    assert split.logprobs[0] == pytest.approx(by_hand, abs=1e-12)
+    assert whole.logprobs[0] == pytest.approx(plain.logprobs[0], abs=1e-12)
+    assert split.logprobs[0][-1] != pytest.approx(whole.logprobs[0][-1], abs=1e-3)
 
 
 def test_a_distribution_is_looked_up_too():
     model = deep_model(dtype=torch.float64)
     edit = book(model, ["Ada lives in"], 1e-6)
-    near, far = model.answer([(edit, NextToken(p)) for p in ("Ada lives in", "Bob works at")])
-    ids = model.tokens.encode("Ada lives in").ids
-    by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
-    torch.testing.assert_close(torch.tensor(near.logprobs).double(), by_hand, rtol=0, atol=1e-6)
-    (plain,) = model.answer([(Edit(), NextToken("Bob works at"))])
-    assert far.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+    for prompt in ("Ada lives in", "Bob works at"):
+        (answer,) = model.answer([(edit, NextToken(prompt))])
+        ids = model.tokens.encode(prompt).ids
+        by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
+        assert answer.logprobs == pytest.approx(by_hand.tolist(), abs=1e-6)
 
 
 # The look-up alone.
