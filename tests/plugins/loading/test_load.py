@@ -70,8 +70,8 @@ def refusal(path, error=DataError, **options):
     return f"{e.value.cause} | {e.value.remedy}".replace(str(path), "MODEL")
 
 
-def configure(folder, **entries):
-    path = folder / "config.json"
+def configure(folder, name="config.json", **entries):
+    path = folder / name
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
@@ -96,15 +96,11 @@ def test_a_saved_model_answers_as_before(tmp_path, family, kind):
 
 
 @pytest.mark.parametrize("dtype", loading_module.DTYPES)
-def test_the_precision_is_the_one_that_was_asked_for(saved, dtype):
+def test_the_precision_is_the_one_that_was_asked_for(saved, dtype, tmp_path):
     model = loaded(saved, dtype=dtype, batch_rows=3)
     assert {p.dtype for p in model.module.parameters()} == {getattr(torch, dtype)}
     assert model.batch_rows == 3
-
-
-def test_the_precision_is_not_that_of_the_file(tmp_path):
-    save(tiny_model(dtype=torch.bfloat16).module, tmp_path)
-    assert loaded(tmp_path).dtype == torch.float32
+    assert loaded(save(model.module, tmp_path)).dtype == torch.float32, "not that of the file"
 
 
 def test_a_checkpoint_without_its_tied_head_is_whole(tmp_path):
@@ -187,16 +183,18 @@ def test_models_that_are_not_causal_language_models(tmp_path, make, cause):
 
 
 @pytest.mark.parametrize(
-    ("entries", "cause"),
+    ("entries", "removed", "cause"),
     [
-        ({"n_layer": 3}, "lacks 12 weights of a causal language model: transformer.h.2.attn"),
-        ({"n_layer": 1}, "weights of layers that its config.json lacks: transformer.h.1.attn"),
-        ({"n_embd": 64}, "weights of a causal language model: transformer.h.0.attn"),
-        ({"vocab_size": 100}, "lacks 1 weights of a causal language model: transformer.wte.weight"),
+        ({"n_layer": 3}, [], "lacks 12 weights of a causal language model: transformer.h.2.attn"),
+        ({"n_layer": 1}, [], "weights of layers that its config.json lacks: transformer.h.1.attn"),
+        ({"n_embd": 64}, [], "weights of a causal language model: transformer.h.0.attn"),
+        ({"vocab_size": 100}, [], "lacks 1 weights of a causal language model: transformer.wte"),
+        ({}, [PROJECTION], f"lacks 1 weights of a causal language model: {PROJECTION}"),
     ],
 )
-def test_weights_and_configuration_that_do_not_belong_together(folder, entries, cause):
+def test_weights_and_configuration_that_do_not_belong_together(folder, entries, removed, cause):
     configure(folder, **entries)
+    change_weights(folder, lambda tensors: [tensors.pop(name) for name in removed])
     assert cause in refusal(folder)
 
 
@@ -221,11 +219,6 @@ def test_a_file_that_is_missing_or_damaged(folder, files, damaged, cause):
     assert cause in refusal(folder)
 
 
-def test_missing_weights_are_not_made_up(folder):
-    change_weights(folder, lambda tensors: tensors.pop(PROJECTION))
-    assert f"lacks 1 weights of a causal language model: {PROJECTION}" in refusal(folder)
-
-
 def test_weights_that_no_layer_is_for_are_left_over(folder):
     """Old checkpoints carry masks and the like."""
     extra = {"transformer.h.0.attn.masked_bias": torch.ones(1)}
@@ -241,27 +234,18 @@ def test_broken_weights(folder, value):
     assert e.value.remedy
 
 
-BROKEN = {
-    "pre_tokenizer": {"type": "Split", "behavior": "Isolated", "invert": False,
-                      "pattern": {"Regex": "(?:a|aa|aaa)+$x"}},
-    "normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"},
-}  # fmt: skip
-
-
-def rules(folder, **entries):
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
-
-
 def test_a_tokenizer_that_panics_when_it_is_loaded(folder):
     """Item 18 of issue I: a panic is no `Exception`."""
-    rules(folder, normalizer=BROKEN["normalizer"])
+    broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    configure(folder, "tokenizer.json", normalizer=broken)
     assert "the tokenizer of MODEL cannot be loaded: Precompiled" in refusal(folder)
 
 
 def test_a_tokenizer_that_panics_at_a_text(folder):
     """Item 18 of issue I."""
-    rules(folder, pre_tokenizer=BROKEN["pre_tokenizer"])
+    broken = {"type": "Split", "behavior": "Isolated", "invert": False}
+    broken["pattern"] = {"Regex": "(?:a|aa|aaa)+$x"}
+    configure(folder, "tokenizer.json", pre_tokenizer=broken)
     model = loaded(folder)
     assert model.tokens.encode("Ada")
     with pytest.raises(DataError, match=r"tokenizer breaks at 'aaaa.*: Onig: Regex") as e:
@@ -287,24 +271,32 @@ def test_a_chat_template_that_cannot_be_rendered(folder, template, cause):
     assert "leave out --chat-template" in e.value.remedy
 
 
-@pytest.mark.parametrize("dtype", ["int8", "fp32", "auto", ""])
-def test_a_precision_that_does_not_exist(saved, dtype):
-    said = refusal(saved, UsageError, dtype=dtype)
-    known = "float32, float64, bfloat16, float16, tf32"
-    assert said == f"there is no dtype {dtype!r} | choose from {known}"
+DTYPES = "float32, float64, bfloat16, float16, tf32"
 
 
-@pytest.mark.parametrize("device", ["nonsense", "meta", "cuda:99"])
-def test_a_device_that_cannot_be_used(saved, device):
-    said = refusal(saved, UsageError, device=device)
-    assert said.startswith(f"the device {device!r} cannot be used: ")
-    assert said.endswith("| try --device cpu")
-
-
-def test_a_device_map_without_accelerate(saved, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    said = refusal(saved, UsageError, device="auto", device_map="auto")
-    assert said == "a device map needs accelerate | pip install 'edit-harness[device-map]'"
+@pytest.mark.parametrize(
+    ("options", "cause", "remedy"),
+    [
+        ({"dtype": "int8"}, "there is no dtype 'int8'", f"choose from {DTYPES}"),
+        ({"dtype": ""}, "there is no dtype ''", f"choose from {DTYPES}"),
+        ({"dtype": "tf32"}, "tf32 is a precision of CUDA devices, and this one is cpu", ""),
+        ({"device": "nonsense"}, "the device 'nonsense' cannot be used: ", "try --device cpu"),
+        ({"device": "meta"}, "the device 'meta' cannot be used: ", "try --device cpu"),
+        ({"device": "cuda:99"}, "the device 'cuda:99' cannot be used: ", "try --device cpu"),
+        (
+            {"device": "auto", "device_map": "auto"},
+            "a device map needs accelerate",
+            "pip install 'edit-harness[device-map]'",
+        ),
+    ],
+)
+def test_a_precision_or_a_device_that_there_is_not(saved, options, cause, remedy, monkeypatch):
+    if "device_map" in options:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    said = refusal(saved, UsageError, **options)
+    assert said.startswith(cause)
+    assert said.endswith(remedy)
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_model_that_does_not_fit(saved, monkeypatch):
@@ -411,9 +403,3 @@ def test_an_index_that_is_damaged(folder, text):
     index(folder, "w.safetensors")
     (folder / "model.safetensors.index.json").write_text(text)
     assert "model.safetensors.index.json is damaged: it needs" in refusal(folder)
-
-
-def test_tf32_is_refused_where_no_product_can_be_rounded_to_it(saved):
-    said = refusal(saved, UsageError, dtype="tf32", device="cpu")
-    assert said.startswith("tf32 is a precision of CUDA devices, and this one is cpu | ")
-    assert torch.get_float32_matmul_precision() == "highest"
