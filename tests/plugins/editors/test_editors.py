@@ -206,14 +206,6 @@ def test_variants_name_the_departures_from_the_paper():
     assert Rome(layer=3, covariance=False).moment_layers == ()
 
 
-def test_rome_without_a_moment_says_how_to_get_one(model, tmp_path, monkeypatch):
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match="no second moment of layer 0") as caught:
-        rome(covariance=True).prepare(model)
-    assert "edit-harness prepare" in caught.value.remedy
-    assert "covariance=false" in caught.value.remedy
-
-
 def test_a_singular_moment_is_refused_before_any_edit(model, tmp_path):
     path = tmp_path / "flat.safetensors"
     made = Provenance(model.digest, "flat", "", 1000, 100)

@@ -267,15 +267,6 @@ def test_requests_that_split_are_both_answered(model):
         assert found.nll(0) == pytest.approx(alone.nll(0), abs=1e-4)
 
 
-def test_a_distant_prompt_is_answered_as_without_the_edit():
-    model = tiny_model(dtype=torch.float64)
-    edit = grace(epsilon=1e-3).edit(model, REQUESTS[:2])
-    query = Choose("Bob works at", ("Fiat", "Saab in Oslo"))
-    one, plain = model.answer([(edit, query), (Edit(), query)])
-    for left, right in zip(one.logprobs, plain.logprobs, strict=True):
-        assert left == pytest.approx(right, abs=1e-12)
-
-
 def test_an_edit_of_weights_is_seen_and_stays(model):
     """What was written before changes the keys."""
     weight = f"{model.architecture.projection(0).name}.weight"

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from support.builders import ROOT
 from support.editors import OnBothKinds
 
 from edit_harness import DataError, ModelSource, PluginError, Request
@@ -140,17 +139,6 @@ def test_tf_idf_is_the_naive_formula(query):
     assert tfidf(texts)(query) == pytest.approx(naive(texts, query), abs=1e-12)
 
 
-def test_tf_idf_of_the_bundled_sample():
-    read = lessons.read(ROOT / "plugins" / "models" / "pocket" / "files" / "counterfact.json")
-    texts = [text for own in read[:10] for text in demonstrations(own)]
-    likeness = tfidf(texts)
-    for text in texts[::10]:
-        expected = naive(texts, text)
-        assert likeness(text) == pytest.approx(expected, abs=1e-12)
-        assert np.argmax(expected) == np.argmax(likeness(text))
-        assert max(expected) == pytest.approx(1)
-
-
 def test_the_likest_come_first_and_ties_in_the_order_of_the_file(data):
     shared = ready(data)._shared
     expected = naive(shared.demonstrations, framed(ADA.statement, ADA.text))
@@ -279,9 +267,3 @@ def test_the_examples_are_recorded_and_may_come_with_the_model(data, model):
     own.data = str(data)
     own.edit(other, [ADA])
     assert own._model is other, "another model is prepared for anew"
-
-
-def test_without_examples_the_error_has_a_way_out(model):
-    with pytest.raises(DataError, match="example edits are missing") as caught:
-        Ike().prepare(model)
-    assert "zsRE" in caught.value.remedy

@@ -337,10 +337,11 @@ def test_what_cannot_be_edited_is_refused(model, tmp_path, monkeypatch):
         with pytest.raises(UsageError, match="from the lowest on"):
             replace(editor, layers=layers).check(model)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
-    for name in SPREADING:
+    for name, each in EDITORS.items():
         with pytest.raises(DataError, match="no second moment of layer") as caught:
-            EDITORS[name].prepare(model)
+            each.prepare(model)
         assert f"edit-harness prepare --editor {name}" in caught.value.remedy
+        assert ("covariance=false" in caught.value.remedy) == (name == "r-rome")
 
 
 def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
