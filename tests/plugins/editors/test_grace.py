@@ -215,7 +215,7 @@ def test_rounding_of_half_precision_makes_no_second_key(dtype):
 
 def test_one_after_another_is_all_at_once(model, tmp_path):
     """Also where a value is learned from several requests, and with a file in between."""
-    requests = [*REQUESTS, Request("{} plays the", "Ann", "guitar"), REQUESTS[2]]
+    requests = [*REQUESTS, Request("{} plays the", "Ann", "guitar"), REQUESTS[2], REQUESTS[0]]
     editor = grace(epsilon=2.0)
     step = Edit()
     for request in requests:

@@ -121,12 +121,15 @@ def test_without_a_network_the_change_is_the_gradient_of_the_weight(family, fact
         ("gpt2", {"padding": "left"}),
         ("gptj", {"padding": "right"}),
         ("gpt2", {"batch_rows": 1}),
-        ("gpt2", {"batch_tokens": 12}),
+        ("gpt2", {"batch_tokens": 24}),
     ],
 )
 def test_edits_found_together_are_those_found_alone(family, how, tmp_path):
     """However much fits a pass; fp32, where padding changes the order of sums: 1e-5 of each change."""
-    model, shared = tiny_model(family), tiny_model(family, **how)
+    model, shared, passes = tiny_model(family), tiny_model(family, **how), []
+    shared.architecture.block(0).register_forward_hook(
+        lambda module, args, output: passes.append(args[0].shape[:2])
+    )
     editor = ready(model, stirred(model), tmp_path / "mend.safetensors")
     batches = [*([fact] for fact in FACTS), list(FACTS)]
     for batch, together in zip(batches, editor.edit_each(shared, batches), strict=True):
@@ -135,6 +138,8 @@ def test_edits_found_together_are_those_found_alone(family, how, tmp_path):
         for name, delta in alone.weights.items():
             assert together.weights[name].left.shape == delta.left.shape
             assert relative(together.weights[name].dense(), delta.dense()) < 1e-5
+    assert max(rows for rows, _ in passes) <= how.get("batch_rows", 6)
+    assert max(shape.numel() for shape in passes) <= how.get("batch_tokens", 72)
 
 
 # The network.
