@@ -63,8 +63,3 @@ def test_a_divergence_that_is_no_number_is_left_out():
         "post_NKL-reverse",
         "post_NKL-paper",
     }
-
-
-def test_how_it_is_shown():
-    assert list(NeighborhoodKL.measures)[:2] == ["NKL", "NKL+"]
-    assert {(m.better, m.unit) for m in NeighborhoodKL.measures.values()} == {("lower", "nats")}
