@@ -152,19 +152,6 @@ def test_sets_without_the_part_are_left_out(tmp_path, part):
     assert roles(made) == {name: (2, {"efficacy", role}) for name in expected[part]}
 
 
-def test_a_file_for_efficacy_alone(tmp_path):
-    made = task(folder(tmp_path, ["P21_P101"], only_efficacy=["P103", "P21_P101"]))
-    assert roles(made) == {
-        "P103": (2, {"efficacy"}),
-        "P21_P101": (2, {"efficacy", "cross-subject", "cross-property", "description"}),
-    }
-    cases = list(made.cases())
-    assert all(len(asked(case, "efficacy")) == 1 for case in cases)
-    assert cases[0].probes == (
-        Probe("efficacy", Choose("Person 0's native language is", ("Danish", "French"))),
-    )
-
-
 def test_an_edit_that_only_the_file_for_efficacy_has(tmp_path):
     folder(tmp_path, ["P21_P101"])
     more = [efficacy(made) for made in records("P21_P101", count=3)]
@@ -249,18 +236,6 @@ def test_without_candidates_the_part_is_left_out_and_told(tmp_path):
     assert asked(second, "cross-property")[0].tags == {}
 
 
-def test_without_tags_prompts_are_asked_all_the_same(tmp_path):
-    made = task(folder(tmp_path, ["P101"], tags=None))
-    (note,) = made.notes
-    assert note.startswith("no tags are known")
-    for case in made.cases():
-        assert {frozenset(p.tags) for p in asked(case, "cross-subject")} == {frozenset({"subject"})}
-    tagged = task(folder(tmp_path, ["P101"]))
-    same = task(tmp_path, tags="none")
-    assert [c.probes for c in same.cases()] == [c.probes for c in made.cases()]
-    assert [c.probes for c in tagged.cases()] != [c.probes for c in made.cases()]
-
-
 def test_what_another_set_edits_is_gold(tmp_path):
     """Of a set that is not asked for too; the file of subjects goes first."""
     bare = {i: {"name": said["name"]} for i, said in SUBJECTS.items()}
@@ -317,52 +292,31 @@ def test_the_first_cases_are_of_every_set(tmp_path):
 
 
 def test_edits_alone_have_none_of_the_parts(tmp_path):
-    folder(tmp_path, ["P21_P101"], only_efficacy=["P103"])
+    folder(tmp_path, ["P21_P101"], only_efficacy=["P103", "P21_P101"])
     every = task(tmp_path, part="cross-subject,cross-property,open-ended")
-    assert list(roles(every)) == list(roles(task(tmp_path))) == ["P103", "P21_P101"]
+    whole = {"efficacy", "cross-subject", "cross-property", "description"}
+    assert roles(every) == roles(task(tmp_path))
+    assert roles(every) == {"P103": (2, {"efficacy"}), "P21_P101": (2, whole)}
+    query = Choose("Person 0's native language is", ("Danish", "French"))
+    assert next(iter(every.cases())).probes == (Probe("efficacy", query),)
     some = task(tmp_path, part="cross-subject")
     assert list(roles(some)) == ["P21_P101"]
     assert some.notes[0] == (
         "P103: left out of part=cross-subject, since only its edits are there (*_eff.json)"
     )
-    assert (
-        "no set among P103 has the part"
-        in complaint(tmp_path, sets="P103", part="open-ended").cause
-    )
+    error = complaint(tmp_path, sets="P103", part="open-ended")
+    assert "no set among P103 has the part" in error.cause
 
 
 def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
     """A file of tags alone leaves the facts of the data's own as they are, and may say others."""
     folder(tmp_path, ["P21_P101"])
-    path = write(tmp_path / "tags.json", {
-        "Q0": {"name": "Person 0", "gender": "female"},
-        "Q1": {"name": "Person 1", "values": {"P101": ["physics"]}},
-    })  # fmt: skip
-    golds = {
-        tags: [
-            asked(case, "cross-property")[0].tags["gold"]
-            for case in task(tmp_path, tags=tags).cases()
-        ]
-        for tags in ("auto", "none", str(path))
-    }
-    assert golds == {
-        "auto": ["physics", "chemistry"],
-        "none": ["physics", "chemistry"],
-        str(path): ["physics", "physics"],
-    }
-
-
-def test_tags_that_were_prepared_are_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
-    folder(tmp_path / "data", tags=None)
-    assert task(tmp_path / "data").notes[0].startswith("no tags are known")
-    prepared = tmp_path / "cache" / "tasks" / "seesaw-cf"
-    prepared.mkdir(parents=True)
-    write(prepared / "subjects.json", SUBJECTS)
-    beside = task(folder(tmp_path / "more")).notes
-    assert task(tmp_path / "data").notes == tuple(
-        note.replace("subjects.json", "tags made by prepare") for note in beside
-    )
+    other = {"Q1": {"name": "Person 1", "values": {"P101": ["physics"]}}}
+    path = str(write(tmp_path / "tags.json", other))
+    for tags, second in (("auto", "chemistry"), ("none", "chemistry"), (path, "physics")):
+        cases = task(tmp_path, tags=tags).cases()
+        golds = [asked(case, "cross-property")[0].tags["gold"] for case in cases]
+        assert golds == ["physics", second]
 
 
 def test_metrics_are_those_of_the_parts():
