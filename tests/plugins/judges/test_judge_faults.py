@@ -61,7 +61,7 @@ def always(fault):
 
 
 def hang(handler, *_):
-    time.sleep(0.4)
+    time.sleep(1.2)
     handler.drop()
 
 
@@ -265,7 +265,7 @@ def check_no_key(folder, *texts):
 def test_no_text_is_scored_by_a_failure(name, score, tmp_path, caplog):
     scenario = SCENARIOS[name]
     with serving(scenario.happens) as server:
-        told = score(server.url, seconds=0.3 if name == "timeout" else 30)
+        told = score(server.url, seconds=1 if name == "timeout" else 30)
     assert told.exit_code == scenario.code, told.output
     said = " ".join(told.stderr.split())
     assert all(part in said for part in scenario.says.split(" | "))
@@ -310,27 +310,6 @@ def test_waits_are_what_a_server_asks_for(score, asked):
     assert score.waits == [asked] * 6
 
 
-def test_what_waits_is_asked_for_again_and_nothing_else(score):
-    """The server fails on every second question; what it said is kept, and costs nothing more."""
-    seen: dict[str, bool] = {}
-
-    def half(handler, number, prompt):
-        good = seen.setdefault(prompt, len(seen) % 2 == 0)
-        handler.judge(prompt) if good else handler.fail(400, "not now")
-
-    with serving(half) as server:
-        told = score(server.url, "twice=0")
-        statuses = Counter(verdict["status"] for verdict, *_ in verdicts(score.run))
-        assert told.exit_code == 1
-        assert statuses["decided"] > 3 < statuses["pending"]
-        before = len(server.asked)
-        server.happens = well
-        told = tell("score", score.run)
-        assert told.exit_code == 0, told.output
-        assert len(server.asked) - before == sum(not good for good in seen.values())
-    check_scores(score.run, "decided")
-
-
 def test_a_run_goes_on_without_its_judge(score, waiting, tmp_path, caplog):
     """The model is asked all that it is to be asked; the verdicts are filled in without it."""
     model = waiting.parent.parent
@@ -366,20 +345,33 @@ def seen(monkeypatch):
     return found
 
 
-def test_settings_are_kept_with_the_run(score, monkeypatch):
-    """The practical ones too, so that the next command needs none of them."""
-    with serving(lambda h, n, p: h.judge(p) if n % 2 else h.fail(400, "not now")) as server:
+def test_what_waits_is_asked_for_again_by_the_runs_own_settings(score, monkeypatch):
+    """The server fails on every second question; what it said is kept, and costs nothing more.
+
+    The practical settings are kept too, so that the next command needs none of them.
+    """
+    good: dict[str, bool] = {}
+
+    def half(handler, number, prompt):
+        known = good.setdefault(prompt, len(good) % 2 == 0)
+        handler.judge(prompt) if known else handler.fail(400, "not now")
+
+    with serving(half) as server:
         args = "price_in=1", "price_out=2", "workers=1", "twice=0"
         assert score(server.url, *args).exit_code == 1
+        statuses = Counter(verdict["status"] for verdict, *_ in verdicts(score.run))
+        assert statuses["decided"] > 3 < statuses["pending"]
         manifest = json.loads((score.run / "manifest.json").read_text())
         kept = manifest["judge_settings"]
         assert (kept["url"], kept["workers"], kept["price_out"]) == (server.url, 1, 2.0)
         assert kept["patience"] == 200
         assert manifest["identity"]["judge"] is None
+        before, made = len(server.asked), seen(monkeypatch)
         server.happens = well
-        made = seen(monkeypatch)
-        assert tell("score", score.run).exit_code == 0
+        told = tell("score", score.run)
+        assert told.exit_code == 0, told.output
         assert {(judge.url, judge.workers) for judge in made} == {(server.url, 1)}
+        assert len(server.asked) - before == sum(not known for known in good.values())
     check_scores(score.run, "decided")
     assert all("usd" in v["usage"] for v, *_ in verdicts(score.run) if v.get("usage"))
 

@@ -27,6 +27,11 @@ SQUARE = next(record for record in RECORDS if record["id"] == "square_area")
 ABOUT = {"lhs": "A", "variables": {"x": "side length"}, "derived": {}, "constraints": []}
 
 
+TEXTS = {
+    name: SQUARE[field] for name, field in (("right", "description_new"), ("old", "description"))
+}
+
+
 def case(form, name="square_area", **fields):
     return next(case for case in form(**fields).cases() if case.id == name)
 
@@ -38,31 +43,25 @@ def probes(form, role, name="square_area"):
 # The forms
 
 
-def test_a_formula_is_written():
-    (request,) = case(RuleEdit).requests
-    assert request.prompt == "The {} with side length x can be calculated by the formula:"
-    assert (request.subject, request.target_new, request.target_true) == (
-        "area of a square", "A = x + x", "A = x^2",
-    )  # fmt: skip
-    (efficacy,) = probes(RuleEdit, "efficacy")
-    assert efficacy.key == Key("formula", "x + x", "x**2", ABOUT)
-    assert [p.key for p in probes(RuleEdit, "paraphrase")] == [efficacy.key] * 2
-    (understanding,) = probes(RuleEdit, "understanding")
-    assert understanding.tags == {"of": "description"}
-    assert understanding.query.prompt == "The area of a square can be described as"
-
-
-def test_a_description_is_written():
-    (request,) = case(RuleEditDescription).requests
-    assert request.prompt == "The {} can be described as"
-    assert request.target_new == "the side length added to itself"
-    assert request.target_true == "the side length multiplied by itself"
-    texts = {"right": request.target_new, "old": request.target_true}
-    (efficacy,) = probes(RuleEditDescription, "efficacy")
-    assert efficacy.key == Key("description", "x + x", "x**2", ABOUT | {"texts": texts})
-    (understanding,) = probes(RuleEditDescription, "understanding")
-    assert understanding.tags == {"of": "formula"}
-    assert understanding.key == probes(RuleEdit, "efficacy")[0].key
+@pytest.mark.parametrize(
+    ("form", "prompt", "new", "true"),
+    [
+        (RuleEdit, "The {} with side length x can be calculated by the formula:", "A = x + x", "A = x^2"),
+        (RuleEditDescription, "The {} can be described as", "the side length added to itself",
+         "the side length multiplied by itself"),
+    ],
+)  # fmt: skip
+def test_a_rule_is_written(form, prompt, new, true):
+    (request,) = case(form).requests
+    assert (request.prompt, request.subject) == (prompt, "area of a square")
+    assert (request.target_new, request.target_true) == (new, true)
+    (efficacy,), (understanding,) = probes(form, "efficacy"), probes(form, "understanding")
+    formula, description = (Key("formula", "x + x", "x**2", ABOUT),
+                            Key("description", "x + x", "x**2", ABOUT | {"texts": TEXTS}))  # fmt: skip
+    keys = [formula, description] if form is RuleEdit else [description, formula]
+    assert [efficacy.key, understanding.key] == keys
+    assert [p.key for p in probes(form, "paraphrase")] == [efficacy.key] * 2
+    assert understanding.tags == {"of": keys[1].kind}
 
 
 def test_instances_are_written_one_after_the_other():
