@@ -82,8 +82,7 @@ def test_a_damaged_file_of_the_cache_is_as_good_as_none(server, tmp_path, damage
 def test_a_cache_that_cannot_be_written_costs_only_the_next_question(server, tmp_path):
     (tmp_path / "file").write_text("no folder")
     judge = OpenAI(model="judge", url=server.url, cache=str(tmp_path / "file"))
-    assert judge.judge([RIGHT])[0].score == 1.0
-    assert judge.judge([RIGHT])[0].score == 1.0
+    assert [judge.judge([RIGHT])[0].score for _ in range(2)] == [1.0, 1.0]
     assert len(server.asked) == 2
 
 
@@ -131,15 +130,19 @@ def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeyp
     assert len(server.asked) == 2 * server_module.TIRED
 
 
-@pytest.mark.parametrize("key", ["x", "1"])
-def test_a_key_that_is_no_secret_is_not_looked_for(server, monkeypatch, key):
-    judge = OpenAI(model="judge", url=server.url, cache="none")
-    found = []
-    for each in (KEY, key):
-        monkeypatch.setenv("OPENAI_API_KEY", each)
-        found.append(replace(judge).judge([RIGHT, PAIR]))
-    assert found[0] == found[1]
-    assert (found[1][0].status, found[1][0].served) == ("decided", "judge-1")
+@pytest.mark.parametrize(
+    ("keys", "sent"),
+    [({}, "none"), ({"OPENAI_API_KEY": f" {KEY}\n"}, KEY),
+     ({"OPENAI_API_KEY": KEY, "EDIT_HARNESS_JUDGE_KEY": "other"}, "other"),
+     ({"OPENAI_API_KEY": "x"}, "x"), ({"OPENAI_API_KEY": "1"}, "1")],
+)  # fmt: skip
+def test_the_key_is_the_environments(server, monkeypatch, keys, sent):
+    """One that is no secret, such as a letter, is not looked for in what the server says."""
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    right, _ = OpenAI(model="judge", url=server.url, cache="none").judge([RIGHT, PAIR])
+    assert server.headers[-1]["Authorization"] == f"Bearer {sent}"
+    assert (right.status, right.score, right.served) == ("decided", 1.0, "judge-1")
 
 
 def test_an_answer_is_read_before_the_key_in_it_is_hidden(server, monkeypatch, tmp_path):
@@ -184,18 +187,6 @@ def test_patience_is_for_all_attempts_together(server, monkeypatch):
     (found,) = judge.judge([RIGHT])
     assert (found.status, len(server.asked)) == ("pending", 1)
     assert "no answer in 0.5 seconds" in found.note
-
-
-def test_the_key_is_the_environments(server, monkeypatch):
-    judge = OpenAI(model="judge", url=server.url, cache="none")
-    judge.judge([RIGHT])
-    assert server.headers[-1]["Authorization"] == "Bearer none"
-    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
-    replace(judge).judge([RIGHT])
-    assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
-    monkeypatch.setenv("EDIT_HARNESS_JUDGE_KEY", "other")
-    replace(judge).judge([RIGHT])
-    assert server.headers[-1]["Authorization"] == "Bearer other"
 
 
 def test_json_mode_is_tried_once(server):
