@@ -12,7 +12,6 @@ from scipy import stats as scipy_stats
 from support.builders import scores
 from support.seesaw_cases import CLOSE, WORK, case, cells, effect, person, sure, tables
 
-from edit_harness import Scores
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
 METRIC = CrossProperty()
@@ -97,20 +96,6 @@ def test_a_failed_edit_is_wrong():
         "post_CP": 0, "post_CP-norm": 0, "post_CP-published": 0,
     }  # fmt: skip
     assert set(METRIC.failed(one, [])) == {"post_CP", "post_CP-norm", "post_CP-published"}
-
-
-@given(
-    st.lists(st.lists(st.floats(0.01, 1), min_size=1, max_size=3), min_size=4, max_size=4),
-    st.sets(st.sampled_from(WORK), min_size=1),
-)
-def test_choices_are_those_of_a_naive_version(probabilities, golds):
-    answer = scores(*probabilities)
-    found = of(effect("|".join(sorted(golds))), answer)
-    for name, scale in (("CP", lambda p: 1), ("CP-norm", len)):
-        of_each = [math.fsum(map(math.log, p)) / scale(p) for p in probabilities]
-        best = [c for c, score in zip(WORK, of_each, strict=True) if score == max(of_each)]
-        assert found[name] == (len(best) == 1 and best[0] in golds)
-    assert isinstance(answer, Scores)
 
 
 # Many cases
