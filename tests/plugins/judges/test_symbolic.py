@@ -84,21 +84,11 @@ def test_every_formula_of_the_rules_is_read_as_the_papers_print_it():
 
 
 OWN_WORDINGS = [
-    ("x + y", "the sum of both sides"),
     ("x*y", "one side times the other side"),
-    ("2*(x + y)", "twice the sum of its sides"),
     ("2*(x + y)", "double the total of the length and the width"),
     ("2*x + 2*y", "the sum of twice the length and twice the width"),
-    ("x*y/2", "half of the product of the two sides"),
-    ("x*y/3", "a third of the product of its sides"),
     ("2*x*y/3", "two thirds of the product of its sides"),
     ("3*x*y/4", "three-quarters of the product of its sides"),
-    ("(x + y)/2", "the average of the two sides"),
-    ("(x + y)**2", "the square of the sum of the sides"),
-    ("x**2 + y**2", "the sum of the squares of the sides"),
-    ("x**2 + y**2", "the length squared plus the width squared"),
-    ("sqrt(x**2 + y**2)", "the square root of the sum of the squares of both sides"),
-    ("sqrt(x*y)", "the square root of the product of its sides"),
     ("sqrt(2)*x", "the square root of two times the length"),
     ("x/y", "the ratio of the length to the width"),
     ("x/y", "the quotient of its two sides"),
@@ -107,13 +97,10 @@ OWN_WORDINGS = [
     ("(x + y)/2", "adding the two sides and then dividing the result by two"),
     ("(x + y)*y", "the length plus the width, times the width"),
     ("x + y*x", "the length plus the width times the length"),
-    ("x**3", "the cube of the length"),
     ("Min(x, y)", "the smallest of its two sides"),
-    ("x**2", "the length multiplied by itself"),
-    ("2*pi*x", "two pi times the length"),
-    ("12*x", "twelve times the length"),
     ("24*x", "twenty-four times the length"),
 ]
+"""What is not among the answers that were judged by hand, or there only once or twice."""
 
 
 @pytest.mark.parametrize(("formula", "text"), OWN_WORDINGS)

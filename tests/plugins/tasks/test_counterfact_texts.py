@@ -59,15 +59,11 @@ def test_every_text_has_a_seed_of_its_own(tmp_path):
     assert len(set(first)) == len(first) == 3
     assert not set(seeds(generation=1, seed=1)) & set(first)
     assert seeds(generation=2) == [first[0], first[2]]
+    assert seeds(generation=10) == first[:1]
+    assert seeds() == []
 
 
-def test_texts_of_every_so_manyth_record(tmp_path):
-    def asked(generation):
-        return [bool(texts(c)) for c in with_texts(tmp_path, 5, generation=generation).cases()]
-
-    assert asked(0) == [False] * 5
-    assert asked(2) == [True, False, True, False, True]
-    assert asked(10) == [True] + [False] * 4
+def test_a_text_of_fewer_than_no_records_is_refused():
     with pytest.raises(UsageError, match="generation=-1 is not int >= 0"):
         build(CounterFact, {"generation": "-1"}, "task counterfact")
 
