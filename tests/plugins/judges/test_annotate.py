@@ -23,13 +23,7 @@ from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness_plugins.judges.people import sheets
-from edit_harness_plugins.judges.people.agreement import (
-    Opinion,
-    accuracy,
-    agreements,
-    means,
-    seen,
-)
+from edit_harness_plugins.judges.people.agreement import Opinion, accuracy, agreements, means, seen
 from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
@@ -222,16 +216,10 @@ def test_guidelines_have_the_definitions_and_the_answers(tell, out):
     assert SAYS_NEW not in Path("p/sheets/guidelines.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("names", "cause"),
-    [
-        (names, f"{', '.join(names.split(','))} are no names of annotators")
-        for names in ("ann,Ann", "../ann", "ann,3", "0", "=cmd")
-    ],
-)
-def test_names_that_are_none(tell, names, cause):
+@pytest.mark.parametrize("names", ["ann,Ann", "../ann", "ann,3", "0", "=cmd"])
+def test_names_that_are_none(tell, names):
     told = tell("export", "run", "--out", "x", "--annotators", names, code=2)
-    assert cause in told.stderr
+    assert f"{', '.join(names.split(','))} are no names of annotators" in told.stderr
     assert not Path("x").exists()
 
 
@@ -334,7 +322,10 @@ def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
 
 def test_answers_are_unblinded_and_stored(tell, out):
     """Whatever the order of a row's texts: what was said of the text after is counted so."""
-    told = asked(tell, *whole(out))
+    shown = tell("import", "run", *(paths := whole(out)), "--key", "out/key.json").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "The judge" not in shown, "which said nothing"
+    told = asked(tell, *paths)
     for row in told["means"]:
         expected = 1.0 if row["Aspect"] == "thrift" else 0.0
         assert (row["Mean"], row["Labels"], row["Pairs"]) == (expected, 12, 6)
@@ -360,14 +351,6 @@ def test_an_import_replaces_the_one_before_of_its_export(tell, out):
     tell("export", "run", "--out", "two", "--number", 3)
     tell("import", "run", *whole(Path("two")), "--key", "two/key.json")
     assert len(list(Path("run/annotations").iterdir())) == 2
-
-
-def test_tables_fit_the_terminal(tell, out):
-    told = tell("import", "run", *whole(out), "--key", "out/key.json").stdout
-    assert max(map(len, told.splitlines())) <= 80
-    assert "Agreement of annotators" in told
-    assert "trade: means, from -1" in told
-    assert "The judge" not in told, "which said nothing"
 
 
 def test_what_others_wrote_is_shown_as_it_is(tell, tmp_path, monkeypatch):

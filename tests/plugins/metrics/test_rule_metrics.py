@@ -152,7 +152,7 @@ def test_a_failed_edit_leaves_nothing_as_it_was():
         ("A = x*y", "A = x*y", 1), ("A = x*y", "A=x * y", 1), ("A = x*y", "A = x+y", 4 / 5),
         ("A = x*y", "A = x*y. And more", 1), ("A = x*y", "A =", 2 / 5), ("A = x*y", "", 0),
         ("", "", 1), ("", "x", 0), (" \n", "", 1), ("2πr²", "2πr", 0), ("78.54", "78.5", 2 / 3),
-        ("one two", "two one", 0), ("a_1 b1", "a_2 b1", 1 / 2), ("x", "x y", 1),
+        ("one two", "two one", 0), ("a_1 b1", "a_2 b1", 1 / 2), ("x", "x y", 1), ("(x).", "(x)!", 3 / 4),
     ],
 )  # fmt: skip
 def test_agreement_by_hand(old, new, expected):

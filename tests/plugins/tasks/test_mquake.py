@@ -107,13 +107,10 @@ def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"case_id": True},
         {"case_id": ""},
         {"case_id": 1},
         {"orig": {"triples": [["Q1", "P551"]]}},
         {"answer": ...},
-        {"new_answer_alias": None},
-        {"new_single_hops": [{"question": "Where?"}]},
         {"requested_rewrite": [edit(target_new="Paris")]},
     ],
 )

@@ -21,8 +21,6 @@ from edit_harness_plugins.tasks.seesaw.task import SeesawCF
     ("text", "said"),
     [
         ('{"Q1": {"gender": "both"}}', "Q1: .*`\\$.gender`"),
-        ('{"Q1": {"name": 3}}', "Q1: .*`\\$.name`"),
-        ('{"Q1": {"race": 3}}', "Q1: .*`\\$.race`"),
         ('{"Q1": {"race": ["a|b"]}}', "Q1: .*`\\$.race\\[0\\]`"),
         ('{"Q1": {"geo": [""]}}', "Q1: .*`\\$.geo\\[0\\]`"),
         ('{"Q1": ["male"]}', "Q1: Expected `object`, got `array`"),
@@ -31,7 +29,7 @@ from edit_harness_plugins.tasks.seesaw.task import SeesawCF
         ('[{"id": "Q1"}]', "expected an object"),
         ('{"Q1": ', "not JSON"),
     ],
-    ids=range(10),
+    ids=range(8),
 )
 def test_a_file_of_tags_that_is_not_right(tmp_path, text, said):
     path = tmp_path / "tags.json"
