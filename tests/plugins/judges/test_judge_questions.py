@@ -138,10 +138,12 @@ def test_what_is_asked_of_a_stored_case_is_what_was_asked_at_first(kind):
         ('  {"Verdict": " Right ", "OLD": false}\n', Verdict("decided", 1.0)),
         ('```json\n{"verdict": "right", "old": false}\n```', Verdict("decided", 1.0)),
         ('```\n{"verdict": "right", "old": false}\n```', Verdict("decided", 1.0)),
-        ('<think>{"verdict": "wrong"}?</think>\n{"verdict": "right", "old": false}',
-         Verdict("decided", 1.0)),
+        (
+            '<think>{"verdict": "wrong"}?</think>\n{"verdict": "right", "old": false}',
+            Verdict("decided", 1.0),
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_answer_is_read_in_any_wrapping(answer, verdict):
     assert question(Reply("", "", KEYS["match"]), 0).read(answer) == verdict
 

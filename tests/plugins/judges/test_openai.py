@@ -132,10 +132,14 @@ def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeyp
 
 @pytest.mark.parametrize(
     ("keys", "sent"),
-    [({}, "none"), ({"OPENAI_API_KEY": f" {KEY}\n"}, KEY),
-     ({"OPENAI_API_KEY": KEY, "EDIT_HARNESS_JUDGE_KEY": "other"}, "other"),
-     ({"OPENAI_API_KEY": "x"}, "x"), ({"OPENAI_API_KEY": "1"}, "1")],
-)  # fmt: skip
+    [
+        ({}, "none"),
+        ({"OPENAI_API_KEY": f" {KEY}\n"}, KEY),
+        ({"OPENAI_API_KEY": KEY, "EDIT_HARNESS_JUDGE_KEY": "other"}, "other"),
+        ({"OPENAI_API_KEY": "x"}, "x"),
+        ({"OPENAI_API_KEY": "1"}, "1"),
+    ],
+)
 def test_the_key_is_the_environments(server, monkeypatch, keys, sent):
     """One that is no secret, such as a letter, is not looked for in what the server says."""
     for name, key in keys.items():

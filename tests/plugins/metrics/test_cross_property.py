@@ -145,12 +145,8 @@ def test_pairs_are_means_over_their_cases(run):
             assert test["t unpaired"] == pytest.approx(theirs.statistic, rel=1e-9)
             assert test["p unpaired"] == pytest.approx(theirs.pvalue, rel=1e-9)
     if len(pairs) > 1:
-        assert rows["mean of rows", ""]["before"] == pytest.approx(
-            mean(b for b, _ in shown), abs=CLOSE
-        )
-        assert rows["mean of rows", ""]["after"] == pytest.approx(
-            mean(a for _, a in shown), abs=CLOSE
-        )
+        row, means = rows["mean of rows", ""], [mean(each) for each in zip(*shown, strict=True)]
+        assert [row["before"], row["after"]] == pytest.approx(means, abs=CLOSE)
 
 
 def test_the_matrix_has_a_mean_for_each_edited_property():

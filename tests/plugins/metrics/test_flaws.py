@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
-from support.seesaw_cases import (
-    CLOSE,
-    case,
-    cells,
-    compared,
-    description,
-    person,
-    sure,
-    tables,
-)
+from support.seesaw_cases import CLOSE, case, cells, compared, description, person, sure, tables
 
 from edit_harness import Generate, Key, Probe, Text, Verdict
 from edit_harness_plugins.commands.report import formats

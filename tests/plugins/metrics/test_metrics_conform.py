@@ -44,15 +44,26 @@ TASKS = {
     "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
     "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
 }
-MEASURED = [
-    (Success, "counterfact-plus"), (Success, "seesaw"), (Magnitude, "counterfact-plus"),
-    (Accuracy, "counterfact-plus"), (Accuracy, "zsre"), (NeighborhoodKL, "counterfact-plus"),
-    (TokenAccuracy, "counterfact-plus"), (TokenAccuracy, "zsre"), (Unchanged, "zsre"),
-    (Fluency, "texts"), (Consistency, "texts"), (RuleAnswers, "rules"), (RuleAnswers, "instances"),
-    (RuleLocality, "rules"), (RuleHierarchy, "hierarchy"), (Confidence, "seesaw"),
-    (CrossProperty, "seesaw"), (Flaws, "seesaw"), (Judging, "seesaw"), (Judging, "rules"),
-    (MultiHop, "mquake"), (Ripple, "rippleedits"),
-]  # fmt: skip
+MEASURED_ON = {
+    Success: ["counterfact-plus", "seesaw"],
+    Magnitude: ["counterfact-plus"],
+    Accuracy: ["counterfact-plus", "zsre"],
+    TokenAccuracy: ["counterfact-plus", "zsre"],
+    Unchanged: ["zsre"],
+    NeighborhoodKL: ["counterfact-plus"],
+    Fluency: ["texts"],
+    Consistency: ["texts"],
+    RuleAnswers: ["rules", "instances"],
+    RuleLocality: ["rules"],
+    RuleHierarchy: ["hierarchy"],
+    Confidence: ["seesaw"],
+    CrossProperty: ["seesaw"],
+    Flaws: ["seesaw"],
+    Judging: ["seesaw", "rules"],
+    MultiHop: ["mquake"],
+    Ripple: ["rippleedits"],
+}
+MEASURED = [(kind, task) for kind, tasks in MEASURED_ON.items() for task in tasks]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +89,7 @@ def test_a_measure_says_what_it_is(measure):
 def test_every_bundled_metric_has_a_citation_and_is_measured_here():
     kinds = {component.load() for component in METRICS}
     assert [kind for kind in kinds if not kind.citation] == []
-    assert kinds == {kind for kind, _ in MEASURED}
+    assert kinds == MEASURED_ON.keys()
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,8 @@ def test_the_counts_of_any_cases(cases, bad):
     many = max(len(cases), 1)
     requests = [request for case in cases for request in case.requests]
     assert found.pop("cases") == (len(cases), len(cases), bool(cases))
-    for name, part in (
-        ("subjects", "subject"),
-        ("new objects", "target_new"),
-        ("requests", "statement"),
-    ):
+    parts = {"subjects": "subject", "new objects": "target_new", "requests": "statement"}
+    for name, part in parts.items():
         different = len({getattr(request, part) for request in requests})
         assert found.pop(name) == (len(requests), different, pytest.approx(len(requests) / many))
     if bad:

@@ -42,18 +42,27 @@ def probes(form, role, name="square_area"):
 @pytest.mark.parametrize(
     ("form", "prompt", "new", "true"),
     [
-        (RuleEdit, "The {} with side length x can be calculated by the formula:", "A = x + x", "A = x^2"),
-        (RuleEditDescription, "The {} can be described as", "the side length added to itself",
-         "the side length multiplied by itself"),
+        (
+            RuleEdit,
+            "The {} with side length x can be calculated by the formula:",
+            "A = x + x",
+            "A = x^2",
+        ),
+        (
+            RuleEditDescription,
+            "The {} can be described as",
+            "the side length added to itself",
+            "the side length multiplied by itself",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_rule_is_written(form, prompt, new, true):
     (request,) = case(form).requests
     assert (request.prompt, request.subject) == (prompt, "area of a square")
     assert (request.target_new, request.target_true) == (new, true)
     (efficacy,), (understanding,) = probes(form, "efficacy"), probes(form, "understanding")
-    formula, description = (Key("formula", "x + x", "x**2", ABOUT),
-                            Key("description", "x + x", "x**2", ABOUT | {"texts": TEXTS}))  # fmt: skip
+    formula = Key("formula", "x + x", "x**2", ABOUT)
+    description = Key("description", "x + x", "x**2", ABOUT | {"texts": TEXTS})
     keys = [formula, description] if form is RuleEdit else [description, formula]
     assert [efficacy.key, understanding.key] == keys
     assert [p.key for p in probes(form, "paraphrase")] == [efficacy.key] * 2

@@ -284,10 +284,8 @@ def test_tags_from_wikidata(server, data, tables, tmp_path, monkeypatch):
         "name": "Person 0", "gender": "female", "values": {"P101": ["physics"]},
     }  # fmt: skip
     queries = [query for query, _ in server.told]
-    for query, ids in zip(queries, (
-        "wd:Q3 wd:Q4 wd:Q5 wd:Q9", "wd:Q10 wd:Q11", '"Person 0"@en "Person 1"@en',
-    ), strict=True):  # fmt: skip
-        assert ids in query
+    asked = "wd:Q3 wd:Q4 wd:Q5 wd:Q9", "wd:Q10 wd:Q11", '"Person 0"@en "Person 1"@en'
+    assert [ids in query for ids, query in zip(asked, queries, strict=True)] == [True] * 3
     assert {agent for _, agent in server.told} == {gather.AGENT}
 
 
