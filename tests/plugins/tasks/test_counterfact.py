@@ -69,9 +69,8 @@ OF_CONTENT = {
     "`$.requested_rewrite.prompt` has 2 places '{}' for the subject, expected 1": record(
         1, prompt="{} and {} live in"
     ),
-    "`$.requested_rewrite.subject` is empty": record(1, subject=" "),
     "`$.requested_rewrite.subject` is empty; `$.requested_rewrite.prompt` has 0 places '{}' for "
-    "the subject, expected 1": record(1, subject="", prompt="in"),
+    "the subject, expected 1": record(1, subject=" ", prompt="in"),
     "`$.requested_rewrite.target_true.str` has half of a surrogate pair": record(
         1, target_true={"str": "\ud800"}
     ),
@@ -88,9 +87,6 @@ OF_LAYOUT = {
     "Object missing required field `str` - at `$.requested_rewrite.target_new`": record(
         1, target_new={"id": "Q90"}
     ),
-    "Object missing required field `paraphrase_prompts`": {
-        k: v for k, v in record(1).items() if k != "paraphrase_prompts"
-    },
     "Expected `str`, got `null` - at `$.attribute_prompts[0]`": record(1)
     | {"attribute_prompts": [None]},
     "Expected `int | str`, got `bool` - at `$.case_id`": record(True),

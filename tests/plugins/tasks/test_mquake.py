@@ -201,6 +201,7 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store):
 @pytest.mark.parametrize(
     ("field", "content", "said"),
     [
+        ("demonstrations", None, "there is no file 'nowhere.txt'"),
         ("demonstrations", " \n", "has no demonstrations"),
         ("demonstrations", b"\xff", "is not UTF-8 text"),
         ("prompts", "{", "not JSON"),
@@ -209,13 +210,8 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store):
     ],
 )
 def test_a_bad_file_of_prompts_is_refused(store, field, content, said):
-    file = store(name="prompts", text=content)
+    file = store(name="prompts", text=content) if content else "nowhere.txt"
     assert said in complaint(MQuAKE(store(instance()), **{field: file})).cause
-
-
-def test_a_file_of_prompts_that_is_not_there_is_named(store):
-    error = complaint(MQuAKE(store(instance()), demonstrations="nowhere.txt"))
-    assert "there is no file 'nowhere.txt'" in error.cause
 
 
 def test_the_authors_prompts_are_read(store):
