@@ -155,7 +155,7 @@ SCENARIOS = {
     "wrong key": refusing("refuses the key", 4, 401, f"Incorrect API key: {KEY}"),
     "forbidden": Scenario(always(lambda h: h.fail(403)), "pending", 1, "refused: HTTP 403"),
     "too long a question": Scenario(
-        always(lambda h: h.fail(400, "at most 10 tokens")), "pending", 1, "refused: HTTP 400"
+        always(lambda h: h.fail(400, f"{KEY}: at most 10 tokens")), "pending", 1, "refused: HTTP 400"
     ),
     "key repeated": Scenario(repeated_key),
     "usage of no use": Scenario(lambda h, n, p: h.judge(p, usage={"prompt_tokens": -1})),

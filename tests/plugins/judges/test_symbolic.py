@@ -94,6 +94,7 @@ OWN_WORDINGS = [
     ("x/y", "the quotient of its two sides"),
     ("x - y", "the difference between the length and the width"),
     ("x - y", "subtracting the width from the length"),
+    ("x - y", "the length less the width"),
     ("(x + y)/2", "adding the two sides and then dividing the result by two"),
     ("(x + y)*y", "the length plus the width, times the width"),
     ("x + y*x", "the length plus the width times the length"),
