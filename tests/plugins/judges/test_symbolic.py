@@ -56,12 +56,12 @@ def said(right, old, text, about=None, kind="formula", prompt=""):
 
 
 def test_answers_are_judged_as_by_hand_save_the_known_misses():
-    verdicts = Symbolic().judge([Reply("", a.text, KEYS[a.key]) for a in ALL])
-    misses = {
-        answer.text
-        for answer, verdict in zip(ALL, verdicts, strict=True)
-        if (verdict.score, verdict.reverted) != (float(answer.right), answer.reverted)
-    }
+    misses = set()
+    for answer in ALL:
+        key = KEYS[answer.key]
+        told = said(key.right, key.old, answer.text, key.about, key.kind)
+        if (told.score, told.reverted) != (float(answer.right), answer.reverted):
+            misses.add(answer.text)
     assert misses == KNOWN_MISSES.keys()
     assert len(misses) / len(ALL) <= 0.03
 
