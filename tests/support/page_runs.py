@@ -130,3 +130,34 @@ def _record(case: Case, text: str, like: Record) -> Record:
     return replace(
         like, case=case.id, status="edit_failed", message=text, before=said, after=said, edit={}
     )
+
+
+def copies(base: Results, count: int) -> Results:
+    """Return a run of many cases like those of another, each with a success of its own."""
+    of = [(base.cases[i % 4], base.records[i % 4]) for i in range(count)]
+    cases = [replace(case, id=f"c{i}") for i, (case, _) in enumerate(of)]
+    rows = [
+        replace(
+            r,
+            case=f"c{i}",
+            noop=i % 9 == 0,
+            values={**r.values, **_success(r, post_PS=(i * 37 % 90) / 90)},
+        )  # fmt: skip
+        for i, (_, r) in enumerate(of)
+    ]
+    return altered(base, cases, rows)
+
+
+def of_editor(
+    base: Results, label: str, efficacy: float, specificity: float, **identity: Any
+) -> Results:
+    """Return a run whose measures have given values in every case."""
+    rows = [
+        replace(r, values=_success(r, post_ES=efficacy, post_NS=specificity)) for r in base.records
+    ]
+    mark = f"of {label} {identity}"
+    return altered(base, base.cases, rows, label=label, fingerprint=mark, identity=identity)
+
+
+def _success(record: Record, **values: float) -> dict[str, dict[str, float]]:
+    return {"success": {**record.values["success"], **values}}

@@ -14,7 +14,7 @@ from edit_harness.errors import DataError, PluginError
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog.show import card, facts, found, show_composition
 
-NAMES = sorted({component.name for component in Plugins.installed().components})
+ONE_OF_EACH_KIND = {component.kind: component.name for component in Plugins.installed().components}
 
 
 @pytest.fixture
@@ -43,11 +43,17 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND.values(), ids=ONE_OF_EACH_KIND)
 def test_a_card_fits_a_terminal_and_is_json(tell, name):
     assert name in told(tell(name))
     content = strict(tell(name, "--json").stdout)
     assert all((content if isinstance(content, dict) else content[0]).values())
+
+
+def test_every_bundled_component_has_a_card():
+    plugins = Plugins.installed()
+    for component in plugins.components:
+        strict(json.dumps(card(plugins, component), default=str))
 
 
 def test_the_card_of_a_task(tell):
@@ -55,27 +61,23 @@ def test_the_card_of_a_task(tell):
     for said in (
         "scored under teacher forcing",
         "21,919 in the authors' file",
-        "https://rome.baulab.info/data/dsets/counterfact.json",
-        "45,108,470 bytes",
         "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
         "NeurIPS 2022",
         "regime single",
         "success Is the right object likelier? ES PS NS S",
     ):
         assert said in text
-    data = strict(tell("zsre", "--json").stdout)["data"]
-    assert data["sha256"] == "unknown; a run says what it got"
-    assert data["records"] == "19,086 in the authors' file"
+    assert (
+        strict(tell("zsre", "--json").stdout)["data"]["sha256"] == "unknown; a run says what it got"
+    )
 
 
-@pytest.mark.parametrize("name", [
-        "counterfact", "counterfactplus", "zsre", "zsre-alt", "mquake", "rippleedits",
-    ])  # fmt: skip
-def test_a_bundled_task_says_what_it_is(name):
+def test_a_bundled_task_says_what_it_is():
     plugins = Plugins.installed()
-    content = card(plugins, plugins.find("task", name))
-    assert {"protocol", "data", "regime", "metrics", "citation", "version"} <= content.keys()
-    assert "not installed" not in content["metrics"].values()
+    for name in ("counterfact", "counterfactplus", "zsre", "zsre-alt", "mquake", "rippleedits"):
+        content = card(plugins, plugins.find("task", name))
+        assert {"protocol", "data", "regime", "metrics", "citation", "version"} <= content.keys()
+        assert "not installed" not in content["metrics"].values()
 
 
 def test_the_card_of_a_metric(tell):
@@ -84,10 +86,8 @@ def test_the_card_of_a_metric(tell):
     assert "probes: neighborhood-plus" in text
     assert "Eq. 1; the published numbers are NKL-paper" in text
     assert "-100 to 100 %; higher is better" in told(tell("magnitude"))
-    assert "0 to any 0.01 bits; higher is better" in told(tell("fluency"))
     measure = strict(tell("nkl", "--json").stdout)["measures"]["NKL"]
-    assert measure["range"] == [0.0, None]
-    assert measure["probes"] == ["neighborhood"]
+    assert (measure["range"], measure["probes"]) == ([0.0, None], ["neighborhood"])
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,10 @@ def test_a_task_that_cannot_be_counted(strangers):
 
 
 def test_statistics_are_of_the_models_sample_unless_the_user_says_otherwise(tell, tmp_path):
-    text = told(tell("zsre", "--stats"))
-    assert "bundled sample" in text
-    assert "new objects" in text
+    assert "bundled sample" in told(tell("zsre", "--stats"))
     path = tmp_path / "zsre.json"
     path.write_text(json.dumps([question(), question(alt="")]), encoding="utf-8")
     text = told(tell("zsre-alt", "--stats", "--task-args", f"data={path}"))
-    assert "zsre.json" in text
     assert "1 of 2 records have no alternative answer and are left out" in text
     tables = strict(tell("zsre", "--stats", "--json", "--task-args", f"data={path}").stdout)
     assert tables["what is edited and asked"][0] == {
@@ -234,12 +231,6 @@ def test_statistics_of_counterfact(tell, tmp_path):
     assert "neighborhood prompts 10 – 10" in text
 
 
-def test_a_model_without_a_sample_asks_for_the_authors_file(tell):
-    result = tell("counterfact", "--stats", "--model", "gpt2-xl")
-    assert result.exit_code == 4
-    assert "counterfact.json is not in the cache" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
@@ -249,6 +240,7 @@ def test_a_model_without_a_sample_asks_for_the_authors_file(tell):
         (("zsre", "--model", "pocket"), 2, "add --stats"),
         (("zsre", "--stats", "--task-args", "dta=x"), 2, "did you mean data"),
         (("zsre", "--stats", "--task-args", "data=x.json"), 4, "there is no file 'x.json'"),
+        (("counterfact", "--stats", "-m", "gpt2-xl"), 4, "counterfact.json is not in the cache"),
     ],
 )
 def test_what_show_refuses(tell, arguments, code, part):
@@ -264,7 +256,7 @@ class BrokenTask:
         register("a-broken-one", "no_such_module:Task")
 
 
-@pytest.mark.parametrize("name", ["rome", "success", "symbolic", "zsre"])
+@pytest.mark.parametrize("name", ["rome", "zsre"])
 def test_a_broken_task_hides_no_other_card(name):
     plugins = Plugins.installed()
     plugins.add(BrokenTask(), "broken")
