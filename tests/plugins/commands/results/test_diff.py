@@ -24,11 +24,6 @@ from edit_harness_plugins.commands.results.compare import (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def runs(folder):
     return [made(folder, editor) for editor in (Push(), Push(fails=("Ann",)))]
 
@@ -49,18 +44,14 @@ def test_the_fields_that_differ_and_the_cases(tell, runs):
     assert "2 ok edit_failed" in said
 
 
-def test_the_same_run(tell, runs):
-    path = runs[0].folder.path
-    result = tell(path, path)
+def test_the_same_run_though_it_was_made_twice(tell, tmp_path):
+    paths = [made(tmp_path, "none", count=1, new=True).folder.path for _ in range(2)]
+    assert paths[0] != paths[1]
+    result = tell(*paths)
     assert result.exit_code == 0
     assert result.stdout == "the same run: equal fingerprints and equal rows\n"
-    assert json.loads(tell(path, path, "--json").stdout)["same"] is True
-
-
-def test_a_run_made_twice_is_the_same_but_for_seconds(folder, runs):
-    again = made(folder, Push(), new=True)
-    assert again.folder.path != runs[0].folder.path
-    assert difference(runs[0], again).same
+    assert json.loads(tell(*paths, "--json").stdout)["same"] is True
+    failed(tell(paths[0], tmp_path), 2, "is no run folder")
 
 
 def test_equal_fingerprints_and_another_row(runs):
@@ -87,10 +78,6 @@ def test_larger_changes_stand_first(runs):
     assert [a.case for a, _ in found.cases] == ["3", "5"]
     (*_, grid) = grids(found)
     assert [(names[0], cells[0].text) for names, cells in grid.rows] == [("5", "7"), ("3", "1")]
-
-
-def test_what_stays_equal_is_not_listed(runs):
-    one = answered(runs[0], "3", -1.0, -2.0)
     assert difference(one, replace(one)).cases == []
 
 
@@ -102,24 +89,15 @@ def test_cases_of_another_content_are_not_compared(folder, runs):
     assert Change("task.name", "counterfactplus", "counterfact") in found.identity
 
 
-def test_code_data_and_environment_are_told_apart(runs):
-    manifest = runs[0].manifest
-    code = [[name, "0" * 64] for name, _ in manifest.identity.code[:1]] + [
-        *manifest.identity.code[1:]
-    ]
-    (segment,) = manifest.segments
-    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
-    other = with_entries(manifest, identity={"code": code, "seed": 7}, segments=[older])
-    found = difference(runs[0], replace(runs[0], manifest=other))
-    assert {c.field for c in found.identity} == {f"code.{code[0][0]}", "seed"}
-    assert [c.field for c in found.environment] == ["environment.torch"]
-
-
-def test_more_cases_are_no_other_run(folder, runs):
+def test_environments_are_told_apart_and_more_cases_are_no_other_run(folder, runs):
     fewer = made(folder, Push(), limit=4)
+    (segment,) = fewer.manifest.segments
+    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
+    fewer = replace(fewer, manifest=with_entries(fewer.manifest, segments=[older]))
     found = difference(fewer, runs[0])
-    assert found.environment == [Change("cases", 4, 10)]
-    assert (len(found.shared), found.apart) == (4, 6)
+    assert [c.field for c in found.environment] == ["environment.torch", "cases"]
+    assert found.environment[-1] == Change("cases", 4, 10)
+    assert (found.identity, len(found.shared), found.apart) == ([], 4, 6)
 
 
 def test_cases_of_a_sequence_are_counted_once(tell, folder):
@@ -132,10 +110,6 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
     assert {(one.state, two.state) for one, two in found.shared} == {(4, 10)}
     said = " ".join(tell(short.folder.path, long.folder.path).stdout.split())
     assert "6 cases are in one run alone" in said
-
-
-def test_what_is_no_run(tell, runs, tmp_path):
-    failed(tell(runs[0].folder.path, tmp_path), 2, "is no run folder")
 
 
 def test_fields_are_named_by_their_path():
@@ -157,8 +131,5 @@ def test_code_is_compared_package_by_package_and_fields_stand_last():
         Change("editor.fields.lr", 1, 2),
     ]
     assert identities(one, one) == []
-
-
-def test_digests_are_shown_by_their_beginnings():
     assert short("0123456789abcdef" * 4) == "0123456789ab"
     assert (short("a b"), short(["é"])) == ("a b", '["é"]')
