@@ -134,17 +134,12 @@ def _record(case: Case, text: str, like: Record) -> Record:
 
 def copies(base: Results, count: int) -> Results:
     """Return a run of many cases like those of another, each with a success of its own."""
-    of = [(base.cases[i % 4], base.records[i % 4]) for i in range(count)]
-    cases = [replace(case, id=f"c{i}") for i, (case, _) in enumerate(of)]
-    rows = [
-        replace(
-            r,
-            case=f"c{i}",
-            noop=i % 9 == 0,
-            values={**r.values, **_success(r, post_PS=(i * 37 % 90) / 90)},
-        )  # fmt: skip
-        for i, (_, r) in enumerate(of)
-    ]
+    cases, rows = [], []
+    for i in range(count):
+        record = base.records[i % 4]
+        cases.append(replace(base.cases[i % 4], id=f"c{i}"))
+        own = {**record.values, **_success(record, post_PS=i * 37 % 90 / 90)}
+        rows.append(replace(record, case=f"c{i}", noop=i % 9 == 0, values=own))
     return altered(base, cases, rows)
 
 

@@ -4,10 +4,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from click.testing import CliRunner
+from support.commands import failed
 from support.local_workers import Together
 
 import edit_harness as eh
 from edit_harness import hookimpl
+from edit_harness.cli import main
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
@@ -95,15 +98,18 @@ def test_a_driver_only_identifies_the_model(other):
     assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
 
 
-def test_the_python_interface_runs_on_workers(other, tmp_path):
-    settings = {"task": "counterfactplus", "limit": 2, "editor": "ft"}
-    expected = eh.evaluate(**settings, output=tmp_path / "one")
-    found = eh.evaluate(
-        **settings, output=tmp_path / "two", executor="other", executor_args={"num_workers": 2}
-    )
+def test_python_and_the_command_run_on_workers(other, tmp_path):
+    given = {"task": "counterfactplus", "limit": 2, "editor": "prompt"}
+    workers = {"executor": "other", "executor_args": {"num_workers": 2}}
+    expected = eh.evaluate(**given, output=tmp_path / "one")
+    found = eh.evaluate(**given, output=tmp_path / "two", **workers)
     assert found.estimates == expected.estimates
-    assert other[0].size == 2
-    assert other[0].closed
+    args = ["-t", "counterfactplus", "--limit", "2", "--editor", "prompt", "--executor", "other"]
+    args += ["--executor-args", "num_workers=2", "-o", str(tmp_path / "three")]
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 0
+    assert "on 2 workers of other" in " ".join(done.stderr.split())
+    assert [(made.size, made.closed) for made in other] == [(2, True)] * 2
 
 
 def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
@@ -111,42 +117,17 @@ def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
         eh.evaluate(model=tiny_model(), executor="other", output=tmp_path)
 
 
-def test_the_command_runs_on_workers(other, tmp_path, capsys):
-    from edit_harness.cli import main
-
-    given = ["--editor", "ft", "--limit", "2", "-o", str(tmp_path), "--executor", "other"]
-    with pytest.raises(SystemExit) as ended:
-        main([*given, "--executor-args", "num_workers=2"])
-    assert ended.value.code == 0
-    assert other[0].size == 2
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "samples.jsonl").read_text().count("\n") == 2
-    assert "on 2 workers of other" in " ".join(capsys.readouterr().err.split())
-
-
-def test_what_workers_lack_is_told_before_a_model_is_loaded_or_a_folder_made(
-    other, tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (("other", "--executor-args", "num_workers=5"), 5, ["there is no room", "less in --ex"]),
+        (("slurm", "--model", "nowhere"), 3, ["there is no executor 'slurm'"]),
+    ],
+)
+def test_what_is_wrong_is_told_before_a_model_is_loaded_or_a_folder_made(
+    other, tmp_path, monkeypatch, args, code, told
 ):
-    from edit_harness.cli import main
-
     monkeypatch.setattr(assembly, "load", lambda *given, **options: pytest.fail("it was loaded"))
-    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "other"]
-    with pytest.raises(SystemExit) as ended:
-        main([*given, "--executor-args", "num_workers=5"])
-    assert ended.value.code == 5
-    assert capsys.readouterr().err == ("error: there is no room\n       less in --executor-args\n")
+    given = ("--editor", "ft", "-o", str(tmp_path), "--executor", *args)
+    failed(CliRunner().invoke(main, given), code, *told)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ResourceError):
-        eh.evaluate(
-            model="nowhere", executor="other", executor_args={"num_workers": 5}, output=tmp_path
-        )
-
-
-def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):
-    from edit_harness.cli import main
-
-    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "slurm", "--model", "nowhere"]
-    with pytest.raises(SystemExit) as ended:
-        main(given)
-    assert ended.value.code == 3
-    assert "error: there is no executor 'slurm'" in capsys.readouterr().err
