@@ -63,36 +63,52 @@ def test_a_good_bundle_is_passed_and_told_as_json(bundled):
     assert (found["good"], found["reached"], found["level"]) == (True, 2, 2)
     numbers = [number for number in CHECKS if int(number[0]) <= 2]
     assert list(dict.fromkeys(each["check"] for each in found["findings"])) == numbers
+    assert list(CHECKS) == sorted(CHECKS, key=lambda number: tuple(map(int, number.split("."))))
+    unchecked = Finding("2.1", "metrics", "unchecked", "not bundled")
+    assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
 
 
-def test_what_cannot_be_checked_is_not_passed(bundled):
-    code, printed = edit_harness("verify", bundled[0])
-    assert code == 6
-    # Pocket's own sample is published, and these are twelve of its cases.
-    assert "no baseline of this model, dtype and task's data is known here" in printed
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        # Pocket's own sample is published, and these are twelve of its cases.
+        ([], 6, "no baseline of this model, dtype and task's data is known here"),
+        (["--level", "4"], 2, "error: --level 4 draws cases by a beacon\n       --beacon TEXT"),
+        (["--baseline", "b.jsonl"], 4, "\n       make one: edit-harness leaderboard"),
+    ],
+    ids=["baseline", "beacon", "file"],
+)
+def test_what_cannot_be_checked_is_not_passed(bundled, tmp_path, monkeypatch, flags, code, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
+    found, printed = edit_harness("verify", bundled[0], *flags)
+    assert found == code
+    assert told in printed
 
 
-def test_a_replay_needs_a_beacon(bundled):
-    code, printed = edit_harness("verify", bundled[0], "--level", "4")
-    assert code == 2
-    assert printed.startswith("error: --level 4 draws cases by a beacon\n       --beacon TEXT")
+def test_what_is_not_there_is_an_error_of_use(tmp_path):
+    none = "error: there is no bundle none.zip\n       name a .zip\n"
+    assert edit_harness("verify", "none.zip") == (2, none)
+    for folder, words in (
+        ("none", "there is no folder"),
+        ("", "has no bundles\n       edit-harness submit"),
+    ):
+        flags = ("--out", tmp_path / "site")
+        code, printed = edit_harness("leaderboard", "build", tmp_path / folder, *flags)
+        assert code == 2
+        assert words in printed
 
 
-def test_a_replay_says_what_it_is_worth(bundled):
+def test_a_replay_says_what_it_is_worth_and_has_its_time(bundled):
     good, baseline, _ = bundled
     flags = ("--level", "4", "--beacon", "lottery", "-k", "3", "--baseline", baseline)
     code, printed = edit_harness("verify", good, *flags)
     assert code == 0
     assert f"replay   3 of 3 cases come out as submitted, of {CASES} in all" in printed
     assert "drawn by the beacon 'lottery', 3 asked for; --json names the cases" in printed
-
-
-def test_a_file_that_is_no_baseline(bundled, tmp_path):
-    (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
-    code, printed = edit_harness("verify", bundled[0], "--baseline", tmp_path / "b.jsonl")
-    assert code == 4
-    assert "is no baseline: " in printed
-    assert "\n       make one: edit-harness leaderboard" in printed
+    code, printed = edit_harness("verify", good, *flags, "--seconds", "0.05")
+    assert code == 6
+    assert "unchecked: it took longer than 0.05 s: fewer cases (-k), or --seconds N" in printed
 
 
 def test_cases_are_drawn_by_beacon_and_bundle():
@@ -113,19 +129,23 @@ def cases(count):
     return [Case(str(i), (request,), (probe,)) for i in range(count)]
 
 
+IN_THREES = [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+
+
 @pytest.mark.parametrize(
     ("regime", "edited", "measured"),
     [
         (Regime(), [["2"], ["5"]], [("2", 0), ("5", 0)]),
         (Regime("batch", 2), [["2", "3"], ["4", "5"]], [("2", 2), ("5", 3)]),
-        (Regime("batch", 0), [["0", "1", "2", "3", "4", "5", "6"]], [("2", 1), ("5", 1)]),
-        (Regime("sequential", 3), [["0", "1", "2"], ["3", "4", "5"], ["6"]], [("2", 7), ("5", 7)]),
+        (Regime("batch", 0), [list("0123456")], [("2", 1), ("5", 1)]),
+        (Regime("sequential", 3), IN_THREES, [("2", 7), ("5", 7)]),
         (
             Regime("sequential", 3, immediate=True),
-            [["0", "1", "2"], ["3", "4", "5"], ["6"]],
+            IN_THREES,
             [("2", 3), ("5", 6), ("2", 7), ("5", 7)],
         ),
     ],
+    ids=str,
 )
 def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
     steps = replay.thinned(list(plan.steps(cases(7), regime)), {"2", "5"}, regime.mode)
@@ -136,11 +156,11 @@ def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
 @pytest.mark.parametrize(
     ("regime", "wanted", "measured"),
     [
-        (Regime(), {("text", 3)}, [("text", 3)]),
         (Regime(), {"1", ("text", 5)}, [("1", 0), ("text", 5)]),
         (Regime("batch", 2), {"0", ("text", 3)}, [("0", 1), ("text", 3)]),
         (Regime("sequential", 2), {("text", 7)}, [("text", 7)]),
     ],
+    ids=str,
 )
 def test_a_replay_puts_controls_to_the_models_that_were_drawn(regime, wanted, measured):
     text = Case("text", (), (Probe("control", Choose("a", ("b",))),))
@@ -155,22 +175,11 @@ def test_requests_in_turn_are_all_replayed():
     assert [(step.fresh, len(step.measure)) for step in steps] == [(True, 0), (False, 1)]
 
 
-@pytest.mark.parametrize(
-    ("tally", "name"),
-    [
-        ({"agree": 299, "of": 500}, "replayed 299/500"),
-        ({"agree": 500, "of": 500}, "reproduced"),
-    ],
-)
-def test_badges(tally, name, tmp_path):
-    found = {"good": True, "digest": "1f", "replay": tally}
+@pytest.mark.parametrize(("agree", "name"), [(299, "replayed 299/500"), (500, "reproduced")])
+def test_badges(agree, name, tmp_path):
+    found = {"good": True, "digest": "1f", "replay": {"agree": agree, "of": 500}}
     (tmp_path / "a.json").write_text(json.dumps([found, {**found, "good": False, "digest": "2f"}]))
     assert pages._badges(tmp_path) == {"1f": name}
-
-
-def test_a_level_is_reached_when_all_below_are():
-    unchecked = Finding("2.1", "metrics", "unchecked", "not bundled")
-    assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
 
 
 def test_what_bundles_say_is_shown_in_printable_ascii():
@@ -289,79 +298,42 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     }
 
 
-def test_a_bundle_that_is_not_there():
-    code, printed = edit_harness("verify", "none.zip")
-    assert (code, printed) == (
-        2,
-        "error: there is no bundle none.zip\n       name a .zip\n",
-    )
-
-
-def test_a_replay_has_its_time(bundled):
-    good, baseline, _ = bundled
-    flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "0.05")
-    code, printed = edit_harness("verify", good, *flags)
-    assert code == 6
-    assert "unchecked: it took longer than 0.05 s: fewer cases (-k), or --seconds N" in printed
-
-
-def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
+def replayed(bundled, tmp_path, editor):
+    """Return what a replay says of a bundle whose manifest names another editor, or other fields."""
     _, baseline, forged = bundled
     other = forged.copy()
-    usual = defaults(plugins().find("editor", "mend").load())
-    other.manifest["identity"]["editor"] |= {
-        "name": "mend", "fields": {**usual, "network": str(tmp_path / "pipe")},
-    }  # fmt: skip
-    other.manifest["label"] = other.submission["editor"] = "mend"
-    other.identify()
-    other.recompute()
-    os.mkfifo(tmp_path / "pipe")
-    path = other.archive(tmp_path / "bundle.zip")
-    flags = ("--level", "4", "--beacon", "x", "--baseline", baseline, "--seconds", "120")
-    code, printed = edit_harness("verify", path, *flags)
-    assert code == 6
-    assert "editor mend is not made here: its network is" in " ".join(printed.split())
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept):
-    """A stranger's review: ROME's rows as MEMIT's, with ROME's fields, were unchecked at level 4."""
-    _, baseline, forged = bundled
-    other = forged.copy()
-    editor = other.manifest["identity"]["editor"]
-    if kept:
-        editor["name"] = other.manifest["label"] = other.submission["editor"] = "memit"
-    else:
-        del editor["fields"]["context_count"]
+    other.manifest["identity"]["editor"] |= editor
+    other.manifest["label"] = other.submission["editor"] = other.manifest["identity"]["editor"][
+        "name"
+    ]
     other.identify()
     other.recompute()
     path = other.archive(tmp_path / "b.zip")
     flags = ("--level", "4", "--beacon", "x", "-k", "1", "--baseline", baseline)
     code, printed = edit_harness("verify", path, *flags)
     assert code == 6
-    assert "rejected by check 4.1, replay" in printed
-    why = (
-        f"memit of edit-harness {version('edit-harness')} has"
-        if kept
-        else "has field context_count, not stated"
-    )
-    assert why in printed
+    return " ".join(printed.split())
 
 
-@pytest.mark.parametrize(
-    ("folder", "words"),
-    [("none", "there is no folder"), ("", "has no bundles\n       edit-harness submit")],
-)
-def test_a_folder_without_bundles(folder, words, tmp_path, site):
-    code, printed = edit_harness(
-        "leaderboard", "build", tmp_path / folder, "--out", tmp_path / "site"
-    )
-    assert code == 2
-    assert words in printed
+def test_a_replay_opens_no_path_of_a_bundle(bundled, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    usual = defaults(plugins().find("editor", "mend").load())
+    fields = {**usual, "network": str(tmp_path / "pipe")}
+    told = replayed(bundled, tmp_path, {"name": "mend", "fields": fields})
+    assert "editor mend is not made here: its network is" in told
 
 
-def test_checks_stand_in_the_order_of_their_numbers():
-    assert list(CHECKS) == sorted(CHECKS, key=lambda number: tuple(map(int, number.split("."))))
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_editor_under_the_name_of_another_is_rejected(bundled, tmp_path, kept):
+    """A stranger's review: ROME's rows as MEMIT's, with ROME's fields, were unchecked at level 4."""
+    fields = dict(bundled[2].manifest["identity"]["editor"]["fields"])
+    why = f"memit of edit-harness {version('edit-harness')} has"
+    if not kept:
+        del fields["context_count"]
+        why = "has field context_count, not stated"
+    told = replayed(bundled, tmp_path, {"name": "memit"} if kept else {"fields": fields})
+    assert "rejected by check 4.1, replay" in told
+    assert why in told
 
 
 def test_rivals_are_of_one_claim(bundled, tmp_path, site):
