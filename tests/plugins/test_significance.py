@@ -1,7 +1,6 @@
 """The tests against scipy's, and against what must not matter."""
 
 import warnings
-from itertools import product
 
 import numpy as np
 import pytest
@@ -53,25 +52,15 @@ def test_one_sample_is_that_of_scipy(values):
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
 
 
-@given(samples, st.randoms(use_true_random=False), st.integers(0, 5))
-def test_neither_order_nor_gaps_nor_unit_matter(values, shuffler, gaps):
+@given(samples, st.randoms(use_true_random=False))
+def test_neither_order_nor_gaps_nor_unit_matter(values, shuffler):
     varied(values)
     found = one_sample(values)
-    mixed = [*values, *[NAN] * gaps]
+    mixed = [1024 * v for v in (*values, NAN, NAN)]  # a power of 2, which rounds nothing
     shuffler.shuffle(mixed)
-    again = one_sample([1024 * v for v in mixed])  # a power of 2, which rounds nothing
+    again = one_sample(mixed)
     assert again.n == found.n
     assert [again.t, again.p] == pytest.approx([found.t, found.p], rel=CLOSE, abs=1e-12)
-    flipped = one_sample([-v for v in values])
-    assert (flipped.t, flipped.p, flipped.low) == (-found.t, found.p, -found.high)
-
-
-@given(samples)
-def test_the_interval_has_0_in_it_if_the_test_says_nothing(values):
-    varied(values)
-    found = one_sample(values)
-    assume(abs(found.p - 0.05) > 1e-9)
-    assert (found.low <= 0 <= found.high) == (found.p > 0.05)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=1, max_size=60))
@@ -87,9 +76,7 @@ def test_sums_suffice(values):
 @pytest.mark.parametrize(
     ("values", "mean", "n"),
     [
-        ([], None, 0),
         ([NAN, NAN], None, 0),
-        ([0.5], 0.5, 1),
         ([0.5, NAN], 0.5, 1),
         ([0.0] * 5, 0.0, 5),
         ([0.1] * 3, 0.1, 3),  # their mean is another number than 0.1
@@ -101,22 +88,9 @@ def test_what_does_not_vary_is_no_find(values, mean, n):
     found = one_sample(values)
     assert found == TTest(found.mean, None, None, None, None, n)
     assert found.mean == (mean if mean is None else pytest.approx(mean, rel=1e-12))
-    if n:
-        total, squares = n * mean, n * mean * mean
-        assert of_sums(n, total, squares) == TTest(total / n, None, None, None, None, n)
-
-
-def test_no_sums():
-    assert of_sums(0, 0.0, 0.0) == TTest(None, None, None, None, None, 0)
-
-
-def test_student_s_own_example():
-    """Hours of sleep gained by ten patients; Student (1908) rounds to t = 4.06."""
-    gained = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
-    found = one_sample(gained)
-    assert found.mean == pytest.approx(1.58)
-    assert found.t == pytest.approx(4.06, abs=0.005)
-    assert found.p == pytest.approx(0.0028, abs=5e-5)
+    sums = (n * mean, n * mean * mean) if n else (0.0, 0.0)
+    told = sums[0] / n if n else None
+    assert of_sums(n, *sums) == TTest(told, None, None, None, None, n)
 
 
 # Two samples
@@ -150,7 +124,7 @@ def test_two_samples_are_those_of_scipy(before, after):
         ([], [1.0], None),
         ([1.0, 2.0], [], None),
         ([1.0], [2.0, 3.0], 1.5),
-        ([0.0, 0.0], [1.0, 1.0], 1.0),
+        ([0.0] * 2, [1.0] * 2, 1.0),
     ],
 )
 def test_two_samples_that_cannot_be_tested(before, after, mean):
@@ -173,14 +147,6 @@ def test_mcnemar_counts_every_way_the_changes_could_have_gone(pairs):
         return
     theirs = scipy_stats.binomtest(lost, lost + gained).pvalue if lost + gained else 1.0
     assert found.p == pytest.approx(theirs, rel=CLOSE)
-    if lost + gained <= 10:
-        far = abs(lost - gained)
-        ways = [abs(sum(way)) for way in product((-1, 1), repeat=lost + gained)]
-        by_hand = sum(distance >= far for distance in ways) / len(ways)
-        assert found.p == pytest.approx(by_hand, rel=CLOSE)
-    turned = mcnemar(after, before)
-    assert (turned.lost, turned.gained) == (gained, lost)
-    assert turned.p == pytest.approx(found.p, rel=CLOSE)
 
 
 def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
@@ -195,15 +161,13 @@ def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
 chances = st.lists(st.one_of(st.none(), st.integers(0, 1000).map(lambda n: n / 1000)), max_size=25)
 
 
-@given(chances, st.randoms(use_true_random=False))
-def test_the_correction_keeps_the_order_and_never_lowers(ps, shuffler):
+@given(chances)
+def test_the_correction_is_that_of_scipy(ps):
+    tested = [p for p in ps if p is not None]
+    expected = list(scipy_stats.false_discovery_control(tested)) if tested else []
     adjusted = benjamini_hochberg(ps)
-    both = [(p, a) for p, a in zip(ps, adjusted, strict=True) if p is not None]
-    assert all(p <= a <= 1 for p, a in both)
-    assert [a for _, a in sorted(both)] == sorted(a for _, a in both)
-    places = list(range(len(ps)))
-    shuffler.shuffle(places)
-    assert benjamini_hochberg([ps[i] for i in places]) == [adjusted[i] for i in places]
+    assert [a is None for a in adjusted] == [p is None for p in ps]
+    assert [a for a in adjusted if a is not None] == pytest.approx(expected)
 
 
 def test_what_was_not_tested_is_not_counted():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from support.builders import record
+from support.commands import failed
 from transformers import AutoModelForCausalLM
 
 import edit_harness as eh
@@ -34,12 +35,6 @@ def edit(tell, *args):
     return tell("edit", "--requests", "facts.jsonl", "--editor-args", FAST, *args)
 
 
-def failed(result, code, *parts):
-    assert result.exit_code == code, result.output
-    for part in parts:
-        assert part in " ".join(result.stderr.split())
-
-
 def test_all_facts_are_written_and_kept(tell, tmp_path):
     result = edit(tell, "--save", "e.safetensors", "--json")
     assert result.exit_code == 0, result.stderr
@@ -62,9 +57,7 @@ def test_a_saved_edit_is_tried(tell):
     assert without["request"] is None
     assert [v["prompt"] for v in without["views"]] == [QUESTION]
     fact = ("--prompt", "{} is a citizen of", "--subject", "Sophia Loren", "--target", "Japan")
-    with_fact = json.loads(tell(*asked, *fact).stdout)
-    assert len(with_fact["views"]) == 2
-    view = with_fact["views"][0]
+    view, _ = json.loads(tell(*asked, *fact).stdout)["views"]
     assert view["after"]["target"] > view["before"]["target"]
     alone = without["views"][0]["after"]
     assert view["after"]["max_logit"] == pytest.approx(alone["max_logit"], rel=1e-4)
@@ -115,12 +108,9 @@ def test_an_edit_that_is_no_change_of_weights_is_no_model(tell, tmp_path):
     result = tell("edit", "--editor", "prompt", "--requests", "facts.jsonl",
                   "--save", "p.safetensors", "--save-model", "edited")  # fmt: skip
     failed(result, 3, "no change of weights", "--save FILE")
-    assert not (tmp_path / "edited").exists()
-    assert not (tmp_path / "p.safetensors").exists()
-    result = tell(
-        "edit", "--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors"
-    )
-    assert result.exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["facts.jsonl"]
+    args = ("--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors")
+    assert tell("edit", *args).exit_code == 0
     assert "Turkish" in Edit.load(tmp_path / "p.safetensors").prefix
 
 
@@ -128,11 +118,8 @@ def test_an_edit_of_numbers_that_are_not_finite_is_not_kept(tmp_path):
     model = eh.load_model("pocket")
     name, tensor = next(iter(model.architecture.projection(0).parameters.items()))
     broken = Edit({name: Dense(torch.full_like(tensor, float("nan")))})
-    for edit in (
-        broken,
-        Edit(info={"loss": float("nan")}),
-        Edit(info={"losses": [1.0, float("inf")]}),
-    ):
+    told = ({"loss": float("nan")}, {"losses": [1.0, float("inf")]})
+    for edit in (broken, *(Edit(info=info) for info in told)):
         with pytest.raises(eh.PluginError, match="numbers that are not finite"):
             edit.save(tmp_path / "e.safetensors")
         with pytest.raises(eh.PluginError, match="numbers that are not finite"):
@@ -157,7 +144,6 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     ("text", "message"),
     [
         ("", "has no requests"),
-        ("[]", "has no requests"),
         ("[1", "f:1: not JSON"),
         ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
         ('\n{"prompt"', "f:2: not JSON"),
