@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from click.testing import CliRunner
-from support.builders import question, record
+from support.builders import question
 
 from edit_harness import Judge, Measure, Metric, Regime, Task, hookimpl
 from edit_harness.cli import main
@@ -59,13 +59,10 @@ def test_every_bundled_component_has_a_card():
 def test_the_card_of_a_task(tell):
     text = told(tell("counterfact"))
     for said in (
-        "scored under teacher forcing",
-        "21,919 in the authors' file",
+        "scored under teacher forcing", "21,919 in the authors' file", "NeurIPS 2022", "regime single",
         "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
-        "NeurIPS 2022",
-        "regime single",
         "success Is the right object likelier? ES PS NS S",
-    ):
+    ):  # fmt: skip
         assert said in text
     assert (
         strict(tell("zsre", "--json").stdout)["data"]["sha256"] == "unknown; a run says what it got"
@@ -178,9 +175,8 @@ def strangers(monkeypatch):
 
 def test_the_card_of_a_judge(tell, strangers):
     content = strict(tell("careful", "--json").stdout)
-    assert content["version"] == "3"
-    assert content["citation"] == "Nobody: Nothing. 2026"
-    assert content["kinds"] == {"formula": "symbols: the names that stand in it"}
+    own = {name: getattr(Careful, name) for name in ("version", "citation", "kinds")}
+    assert {name: content[name] for name in own} == own
     assert "formula symbols: the names that stand in it" in told(tell("careful"))
 
 
@@ -222,15 +218,6 @@ def test_statistics_are_of_the_models_sample_unless_the_user_says_otherwise(tell
     }  # fmt: skip
 
 
-def test_statistics_of_counterfact(tell, tmp_path):
-    path = tmp_path / "facts.json"
-    bare = record(1)
-    del bare["requested_rewrite"]["relation_id"]
-    path.write_text(json.dumps([bare]), encoding="utf-8")
-    text = told(tell("counterfact", "--stats", "--task-args", f"data={path}"))
-    assert "neighborhood prompts 10 – 10" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
@@ -256,10 +243,9 @@ class BrokenTask:
         register("a-broken-one", "no_such_module:Task")
 
 
-@pytest.mark.parametrize("name", ["rome", "zsre"])
-def test_a_broken_task_hides_no_other_card(name):
+def test_a_broken_task_hides_no_other_card():
     plugins = Plugins.installed()
     plugins.add(BrokenTask(), "broken")
     plugins.components.sort(key=lambda component: component.name)
-    (component,) = found(plugins, name)
+    (component,) = found(plugins, "zsre")
     assert card(plugins, component)["summary"]

@@ -47,9 +47,6 @@ def files(folder: Path):
     }
 
 
-# --- tables ------------------------------------------------------------------------------------------
-
-
 def test_what_another_protocol_measured_stands_in_another_table(base, editors):
     others = [
         of_editor(base, "half", 1, 1, model={"dtype": "float16"}),
@@ -82,9 +79,6 @@ def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
     assert not any(board.is_best(board.rows[0], name) for name in board.rows[0].lines)
 
 
-# --- the folder ----------------------------------------------------------------------------------------
-
-
 def test_the_same_entries_give_the_same_bytes_in_any_order(editors, tmp_path):
     some = entries(editors, "recomputed", "reproduced", "replayed 1/2", "recomputed")
     write(some, [("b.zip", "y"), ("a.zip", "x")], tmp_path / "one", "Title")
@@ -103,14 +97,12 @@ def test_a_site_is_replaced_as_a_whole_and_other_folders_are_not(editors, tmp_pa
     def full(self, *args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "write_text", full)
-        with pytest.raises(ResourceError) as caught:
-            write(entries(editors, "recomputed"), [], site, "Newer")
-    assert str(caught.value) == (
-        f"the site {site} cannot be written: No space left on device\n"
-        "name another place: --out SITE"
-    )
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ResourceError) as caught:
+        write(entries(editors, "recomputed"), [], site, "Newer")
+    assert caught.value.cause == f"the site {site} cannot be written: No space left on device"
+    assert caught.value.remedy == "name another place: --out SITE"
+    monkeypatch.undo()
     assert files(site) == before
     assert [p.name for p in tmp_path.iterdir()] == ["site"]
     (site / "thesis.tex").touch()
@@ -140,10 +132,9 @@ def test_models_are_told_apart_by_their_weights(base):
 def test_the_export_has_every_number(base, tmp_path):
     run = of_editor(base, "rome", 0.25, 0.75)
     write([entry(run)], [], tmp_path / "site", "x")
-    data = json.loads((tmp_path / "site" / "results.json").read_text())
-    assert data["entries"][0]["results"]["post_ES"]["value"] == 0.25
-    assert Estimate(**data["entries"][0]["results"]["post_ES"]) == run.estimates["post_ES"]
-    assert (tmp_path / "site" / data["entries"][0]["page"]).is_file()
+    (told,) = json.loads((tmp_path / "site" / "results.json").read_text())["entries"]
+    assert Estimate(**told["results"]["post_ES"]) == run.estimates["post_ES"]
+    assert (tmp_path / "site" / told["page"]).is_file()
 
 
 def test_an_interval_stands_below_each_number(editors, tmp_path):
