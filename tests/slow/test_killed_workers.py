@@ -17,7 +17,15 @@ from support.local_workers import CHUNK, INVALID, POISON, Bench, Some, rows, sta
 from support.saboteurs import Honest
 
 from edit_harness.run import plan
-from edit_harness_plugins.commands.distributed.worker import Batch, Came, Died, Event, Order, Ready, Worker
+from edit_harness_plugins.commands.distributed.worker import (
+    Batch,
+    Came,
+    Died,
+    Event,
+    Order,
+    Ready,
+    Worker,
+)
 
 
 @dataclass

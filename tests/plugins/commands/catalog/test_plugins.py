@@ -66,9 +66,14 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     row = said(capsys)["quiz-good"]
     assert row.pop("seconds") >= 0
     assert row == {
-        "name": "quiz-good", "version": "3.1", "from": str(site), "modules": ["quiz_good"],
-        "state": "loaded", "provides": {"tasks": ["quiz"]}, "notes": [],
-    }  # fmt: skip
+        "name": "quiz-good",
+        "version": "3.1",
+        "from": str(site),
+        "modules": ["quiz_good"],
+        "state": "loaded",
+        "provides": {"tasks": ["quiz"]},
+        "notes": [],
+    }
     code, out, _ = tell(capsys, "plugins")
     assert code == 0
     assert "quiz-good 3.1\n  from       " in out

@@ -59,10 +59,13 @@ def test_every_bundled_component_has_a_card():
 def test_the_card_of_a_task(tell):
     text = told(tell("counterfact"))
     for said in (
-        "scored under teacher forcing", "21,919 in the authors' file", "NeurIPS 2022", "regime single",
+        "scored under teacher forcing",
+        "21,919 in the authors' file",
+        "NeurIPS 2022",
+        "regime single",
         "d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
         "success Is the right object likelier? ES PS NS S",
-    ):  # fmt: skip
+    ):
         assert said in text
     assert (
         strict(tell("zsre", "--json").stdout)["data"]["sha256"] == "unknown; a run says what it got"

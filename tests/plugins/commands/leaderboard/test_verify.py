@@ -292,10 +292,7 @@ def test_a_board_shows_names_that_are_vouched_for(bundled, tmp_path, site):
     assert (entry.run.label, model.name, model.note) == ("rome", "pocket", "")
     assert entry.run.manifest.task == TaskInfo()
     said = {name: text for name, text in entry.submission.items() if "submitted" in name}
-    assert said == {
-        "editor, as submitted": "my-new-sota",
-        "model, as submitted": "Llama",
-    }
+    assert said == {"editor, as submitted": "my-new-sota", "model, as submitted": "Llama"}
 
 
 def replayed(bundled, tmp_path, editor):

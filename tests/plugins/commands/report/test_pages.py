@@ -89,10 +89,7 @@ def test_the_page_has_every_number_of_the_table_and_every_status(base):
     html = page.explore([base], "One run")
     for line in base.lines:
         assert f">{report.show(line.after, line)}</td>" in html
-    assert statuses(base) == [
-        ("ok", 3, "measured"),
-        ("edit_failed", 1, "counted as failures"),
-    ]
+    assert statuses(base) == [("ok", 3, "measured"), ("edit_failed", 1, "counted as failures")]
     assert base.failures[0].message in data_of(html)[0]["cases"][0]["message"]
     assert base.manifest.fingerprint[:16] in html
 

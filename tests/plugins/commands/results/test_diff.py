@@ -126,10 +126,7 @@ def test_code_is_compared_package_by_package_and_fields_stand_last():
         with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
         for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
     )
-    assert identities(one, two) == [
-        Change("code.ours", "b", "c"),
-        Change("editor.fields.lr", 1, 2),
-    ]
+    assert identities(one, two) == [Change("code.ours", "b", "c"), Change("editor.fields.lr", 1, 2)]
     assert identities(one, one) == []
     assert short("0123456789abcdef" * 4) == "0123456789ab"
     assert (short("a b"), short(["é"])) == ("a b", '["é"]')

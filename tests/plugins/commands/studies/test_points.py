@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -32,17 +31,11 @@ def test_layers():
         assert layers(text, 4) == list(found)
 
 
-BEYOND = ", and the model has layers 0 to 3"
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("4", f"'4'{BEYOND}"), ("2-9", f"'2-9'{BEYOND}"), ("3-1", f"'3-1'{BEYOND}"), ("1-", "'1-'"),
-     ("-1", "'-1'"), ("1,", "''"), ("first", "'first'")],
-)  # fmt: skip
-def test_layers_that_are_none(text, told):
-    with pytest.raises(UsageError, match=f"^{re.escape('--layers has ' + told)}"):
+@pytest.mark.parametrize("text", ["4", "2-9", "3-1", "1-", "-1", "first"])
+def test_layers_that_are_none(text):
+    with pytest.raises(UsageError, match=f"^--layers has '{text}'") as caught:
         layers(text, 4)
+    assert (", and the model has layers 0 to 3" in caught.value.cause) == (text in "4 2-9 3-1")
 
 
 def test_what_flags_ask_for():

@@ -241,10 +241,7 @@ ONE = cell("FT", "NS", 1)
         (pack(ONE, editors={"FT": {"editor": "lost"}}), "there is no editor 'lost'"),
         (pack(ONE, unit=0), "- at `unit`"),
         (pack(ONE, level=99), "- at `level`"),
-        (
-            pack(ONE, cell("F", "NS", 1), editors=TWICE),
-            "FT and F of the pack are both editor ft-l",
-        ),
+        (pack(ONE, cell("F", "NS", 1), editors=TWICE), "FT and F of the pack are both editor ft-l"),
     ],
 )
 def test_a_pack_that_says_what_it_cannot_mean(tell, said, cause):

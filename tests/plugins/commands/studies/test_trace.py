@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats as scipy_stats
 from support.commands import failed
-from support.pocket_flips import flip_share
 
 from edit_harness import DataError, Request, ResourceError, stats
 from edit_harness.cli import main
@@ -19,16 +18,9 @@ from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.studies.trace import trace as command
 from edit_harness_plugins.commands.studies.trace.patching import Fact, Method, Traced
-from edit_harness_plugins.commands.studies.trace.trace import (
-    END,
-    FIRST,
-    FURTHER,
-    LAST,
-    MIDDLE,
-    NEXT,
-    ROLES,
-)
+from edit_harness_plugins.commands.studies.trace.trace import ROLES
 
+FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 FACT = ("--prompt", "{} plays the sport of", "--subject", "Lionel Messi")
 HOSTILE = "<script>\x1b[31m"
 
@@ -71,19 +63,6 @@ def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
     assert late.index(max(late)) >= 3  # the attention of the last token fetches it
 
 
-def test_layers_whose_state_carries_another_subjects_answer_over_are_those_of_the_trace(
-    tell, pocket
-):
-    """Patching a subject's last token by another's, and restoring it, tell the same of each layer."""
-    result = tell("-t", "counterfactplus", "-L", 8, "--samples", 2, "--kinds", "hidden", "--json")
-    grid = json.loads(result.stdout)["indirect_effects"]["hidden"]
-    effects = [grid[ROLES.index(LAST)][layer]["value"] for layer in range(6)]
-    for layer, flips in ((0, True), (2, True), (4, False), (5, False)):
-        share = flip_share(pocket, layer, 12)
-        assert share > 0.7 if flips else share < 0.5, (layer, share)
-        assert (effects[layer] > 0.5 * max(effects)) == flips
-
-
 def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
     result = tell(*FACT, "--samples", 2)
     assert result.exit_code == 0, result.output
@@ -98,18 +77,15 @@ def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
 
 def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
     args = (*FACT, "--samples", 2, "--kinds", "mlp", "--json")
-    one, again, other = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
+    one, again, seeded = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
     assert one == again
-    found = json.loads(one)
-    assert found["noise"] | {"of_embeddings": 0} == {
-        "standard_deviations": 3.0, "of_embeddings": 0, "samples": 2, "seed": 0
-    }  # fmt: skip
-    assert found["facts"] == {
-        "task": None, "known": 1, "asked": 1, "digest": json.loads(other)["facts"]["digest"]
-    }  # fmt: skip
+    found, other = json.loads(one), json.loads(seeded)
+    del found["noise"]["of_embeddings"]
+    assert found["noise"] == {"standard_deviations": 3.0, "samples": 2, "seed": 0}
+    assert found["facts"] == {**other["facts"], "task": None, "known": 1, "asked": 1}
     assert list(found["indirect_effects"]) == ["mlp"]
-    assert found["probability"]["clean"] == json.loads(other)["probability"]["clean"]
-    assert found["probability"]["noised"] != json.loads(other)["probability"]["noised"]
+    assert found["probability"]["clean"] == other["probability"]["clean"]
+    assert found["probability"]["noised"] != other["probability"]["noised"]
 
 
 def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
