@@ -8,16 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from edit_harness_plugins.significance import (
-    McNemar,
-    TTest,
-    benjamini_hochberg,
-    mcnemar,
-    of_sums,
-    one_sample,
-    paired,
-    two_sample,
-)
+from edit_harness_plugins import significance
+from edit_harness_plugins.significance import TTest
 
 NAN = float("nan")
 CLOSE = 1e-9
@@ -46,7 +38,7 @@ def varied(*lists):
 @given(samples)
 def test_one_sample_is_that_of_scipy(values):
     varied(values)
-    found, theirs = one_sample(values), scipy_stats.ttest_1samp(values, 0)
+    found, theirs = significance.one_sample(values), scipy_stats.ttest_1samp(values, 0)
     low, high = theirs.confidence_interval(0.95)
     assert [found.t, found.p] == pytest.approx([theirs.statistic, theirs.pvalue], rel=CLOSE)
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
@@ -55,18 +47,18 @@ def test_one_sample_is_that_of_scipy(values):
 @given(samples, st.randoms(use_true_random=False))
 def test_neither_order_nor_gaps_nor_unit_matter(values, shuffler):
     varied(values)
-    found = one_sample(values)
+    found = significance.one_sample(values)
     mixed = [1024 * v for v in (*values, NAN, NAN)]  # a power of 2, which rounds nothing
     shuffler.shuffle(mixed)
-    again = one_sample(mixed)
+    again = significance.one_sample(mixed)
     assert again.n == found.n
     assert [again.t, again.p] == pytest.approx([found.t, found.p], rel=CLOSE, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=1, max_size=60))
 def test_sums_suffice(values):
-    found = of_sums(len(values), sum(values), sum(v * v for v in values))
-    direct = one_sample(values)
+    found = significance.of_sums(len(values), sum(values), sum(v * v for v in values))
+    direct = significance.one_sample(values)
     if direct.p is None:
         assert found == direct
     else:
@@ -85,12 +77,12 @@ def test_sums_suffice(values):
 )
 def test_what_does_not_vary_is_no_find(values, mean, n):
     """Where scipy says nan, or a p of 0."""
-    found = one_sample(values)
+    found = significance.one_sample(values)
     assert found == TTest(found.mean, None, None, None, None, n)
     assert found.mean == (mean if mean is None else pytest.approx(mean, rel=1e-12))
     sums = (n * mean, n * mean * mean) if n else (0.0, 0.0)
     told = sums[0] / n if n else None
-    assert of_sums(n, *sums) == TTest(told, None, None, None, None, n)
+    assert significance.of_sums(n, *sums) == TTest(told, None, None, None, None, n)
 
 
 # Two samples
@@ -100,15 +92,15 @@ def test_what_does_not_vary_is_no_find(values, mean, n):
 def test_pairs_are_tested_by_their_differences(pairs):
     before, after = map(list, zip(*pairs, strict=True))
     varied([b - a for a, b in pairs])
-    found, theirs = paired(before, after), scipy_stats.ttest_rel(after, before)
+    found, theirs = significance.paired(before, after), scipy_stats.ttest_rel(after, before)
     assert [found.t, found.p] == pytest.approx([theirs.statistic, theirs.pvalue], rel=CLOSE)
-    assert paired([*before, NAN, 1.0], [*after, 1.0, NAN]) == found
+    assert significance.paired([*before, NAN, 1.0], [*after, 1.0, NAN]) == found
 
 
 @given(samples, samples)
 def test_two_samples_are_those_of_scipy(before, after):
     assume(len(set(before)) > 1 or len(set(after)) > 1)
-    found = two_sample(before, [*after, NAN])
+    found = significance.two_sample(before, [*after, NAN])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns of a sample that does not vary
         theirs = scipy_stats.ttest_ind(after, before)
@@ -129,7 +121,7 @@ def test_two_samples_are_those_of_scipy(before, after):
 )
 def test_two_samples_that_cannot_be_tested(before, after, mean):
     n = len(before) + len(after)
-    assert two_sample(before, after) == TTest(mean, None, None, None, None, n)
+    assert significance.two_sample(before, after) == TTest(mean, None, None, None, None, n)
 
 
 # McNemar
@@ -138,7 +130,7 @@ def test_two_samples_that_cannot_be_tested(before, after, mean):
 @given(answers)
 def test_mcnemar_counts_every_way_the_changes_could_have_gone(pairs):
     before, after = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    found = mcnemar(before, after)
+    found = significance.mcnemar(before, after)
     lost = sum(a and not b for a, b in pairs)
     gained = sum(b and not a for a, b in pairs)
     assert (found.lost, found.gained, found.n) == (lost, gained, len(pairs))
@@ -150,10 +142,10 @@ def test_mcnemar_counts_every_way_the_changes_could_have_gone(pairs):
 
 
 def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
-    assert mcnemar([1, NAN, 0], [NAN, 1, 0]) == McNemar(0, 0, 1, 1.0)
-    many = mcnemar(np.ones(5000), np.zeros(5000))
+    assert significance.mcnemar([1, NAN, 0], [NAN, 1, 0]) == significance.McNemar(0, 0, 1, 1.0)
+    many = significance.mcnemar(np.ones(5000), np.zeros(5000))
     assert (many.lost, many.p) == (5000, 0.0)  # 2 ** -4999, which no float can tell from 0
-    assert mcnemar([1] * 6, [0] * 6).p == pytest.approx(2 / 64, rel=CLOSE)
+    assert significance.mcnemar([1] * 6, [0] * 6).p == pytest.approx(2 / 64, rel=CLOSE)
 
 
 # Many tests
@@ -165,18 +157,18 @@ chances = st.lists(st.one_of(st.none(), st.integers(0, 1000).map(lambda n: n / 1
 def test_the_correction_is_that_of_scipy(ps):
     tested = [p for p in ps if p is not None]
     expected = list(scipy_stats.false_discovery_control(tested)) if tested else []
-    adjusted = benjamini_hochberg(ps)
+    adjusted = significance.benjamini_hochberg(ps)
     assert [a is None for a in adjusted] == [p is None for p in ps]
     assert [a for a in adjusted if a is not None] == pytest.approx(expected)
 
 
 def test_what_was_not_tested_is_not_counted():
-    assert benjamini_hochberg([0.01, None, 0.04, NAN]) == [0.02, None, 0.04, None]
-    assert benjamini_hochberg([0.03]) == [0.03]
-    assert benjamini_hochberg([]) == []
+    assert significance.benjamini_hochberg([0.01, None, 0.04, NAN]) == [0.02, None, 0.04, None]
+    assert significance.benjamini_hochberg([0.03]) == [0.03]
+    assert significance.benjamini_hochberg([]) == []
 
 
-@pytest.mark.parametrize("test", [paired, mcnemar])
+@pytest.mark.parametrize("test", [significance.paired, significance.mcnemar])
 def test_what_is_not_paired_is_refused(test):
     """One value would be taken from all, and the result look like one of three pairs."""
     for before, after in (([1.0], [1.0, 0.0, 0.0]), ([1.0, 0.0, 0.0], [1.0]), ([], [1.0])):

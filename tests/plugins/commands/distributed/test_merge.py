@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from support.sharded import (
     BAD,
     NAMES,
     SINGLE,
-    assembled,
     documents,
     made,
     plugins,
@@ -60,8 +60,7 @@ def parts(originals, tmp_path):
     return [shutil.copytree(path, tmp_path / "shards" / Path(path).name) for path in originals[1]]
 
 
-def joined(names, output, **settings):
-    return merge(list(names), output, plugins=plugins(), **settings)
+joined = partial(merge, plugins=plugins())
 
 
 def changed(folder, **fields):
@@ -85,7 +84,7 @@ def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
     if regime != SINGLE:
         whole = made(tmp_path / "whole", regime=regime).folder.path
         names = shards(tmp_path / "shards", 2, regime=regime)
-    run = joined(reversed(names), tmp_path / "joined")
+    run = joined(names[::-1], tmp_path / "joined")
     assert run.folder.path.name == whole.name
     assert timeless(run.folder.path) == timeless(whole)
     assert documents(run.folder.path) == documents(whole)
@@ -175,25 +174,18 @@ def state(path):
 
 def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
     other = made(tmp_path, Share(2, SHARDS), seed=1).folder.path
+    first = originals[1][0]
     with pytest.raises(RunFolderError) as error:
-        joined([originals[1][0], other, originals[1][2]], tmp_path)
-    assert (
-        error.value.cause == f"{originals[1][0]} and {other} are of different runs: seed is 0 and 1"
-    )
-    assert error.value.remedy == f"edit-harness diff {originals[1][0]} {other} says all of it"
-
-
-@pytest.mark.parametrize(
-    ("of", "limit", "told"),
-    [
+        joined([first, other, originals[1][2]], tmp_path)
+    assert error.value.cause == f"{first} and {other} are of different runs: seed is 0 and 1"
+    assert error.value.remedy == f"edit-harness diff {first} {other} says all of it"
+    for of, limit, told in (
         (2, {}, "otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"),
         (3, {"limit": 8}, r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"),
-    ],
-)
-def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path, of, limit, told):
-    other = made(tmp_path, Share(2, of), **limit).folder.path
-    with pytest.raises(RunFolderError, match=told):
-        joined([originals[1][0], other], tmp_path)
+    ):
+        other = made(tmp_path, Share(2, of), **limit).folder.path
+        with pytest.raises(RunFolderError, match=told):
+            joined([first, other], tmp_path)
 
 
 def test_a_shard_that_is_missing_or_double_is_told(parts, tmp_path):
@@ -239,10 +231,8 @@ def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     folder = RunFolder(parts[1])
     manifest = folder.manifest()
     (segment,) = manifest.segments
-    environment = {"device": "cuda"}
-    folder.write_manifest(
-        with_entries(manifest, segments=[as_json(with_entries(segment, environment=environment))])
-    )
+    other = as_json(with_entries(segment, environment={"device": "cuda"}))
+    folder.write_manifest(with_entries(manifest, segments=[other]))
     run = joined(parts, tmp_path)
     assert run.folder.notes == ["the shards were run with more than one device: cpu; cuda"]
     assert environment_of(run.manifest.segments)["device"] == "cpu, cuda"
@@ -268,11 +258,6 @@ def test_what_judges_have_said_comes_along(parts, tmp_path):
     judge(RunFolder(parts[0]), "two", {"status": "decided", "score": 1.0})
     with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
         joined(parts, tmp_path, new=True)
-
-
-def test_a_sequence_has_no_shards():
-    with pytest.raises(UsageError, match="a sequence has no shards"):
-        assembled(Share(1, 2), Regime("sequential"))
 
 
 def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
@@ -357,10 +342,10 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
         reported, _ = tell("report", halves[0][0], "--format", form)
         assert reported.exit_code == 0
         assert re.search("shard.{,3}1 of 2|,1 of 2,|1 of 2 only", " ".join(reported.stdout.split()))
-    every = first.replace("shard-1-of-2", "shard-*-of-2")
-    command = f"edit-harness merge {every} -o {Path(first).parent}"
+    every, place = first.replace("shard-1-of-2", "shard-*-of-2"), Path(first).parent
+    command = f"edit-harness merge {every} -o {place}"
     assert command.replace(" ", "") in told.replace(" ", "")
-    listed, _ = tell("ls", "runs", "--json", "-o", Path(first).parent)
+    listed, _ = tell("ls", "runs", "--json", "-o", place)
     cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
     assert sorted(cases) == ["10/10", "4/4 of shard 2 of 2", "6/6 of shard 1 of 2"]
     beside, _ = tell("report", *halves[0])

@@ -12,15 +12,8 @@ from support.made_runs import made
 from edit_harness import Regime
 from edit_harness.cli import main
 from edit_harness.folder.manifest import as_json
-from edit_harness_plugins.commands.results.compare import (
-    ABSENT,
-    Change,
-    changes,
-    difference,
-    grids,
-    identities,
-    short,
-)
+from edit_harness_plugins.commands.results import compare
+from edit_harness_plugins.commands.results.compare import Change
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +49,7 @@ def test_the_same_run_though_it_was_made_twice(tell, tmp_path):
 
 def test_equal_fingerprints_and_another_row(runs):
     rows = [replace(r, status="nonfinite") if r.case == "1" else r for r in runs[0].everything]
-    found = difference(runs[0], replace(runs[0], everything=rows))
+    found = compare.difference(runs[0], replace(runs[0], everything=rows))
     assert not found.same
     assert not found.identity
     assert [(a.case, a.status, b.status) for a, b in found.cases] == [("1", "ok", "nonfinite")]
@@ -74,16 +67,16 @@ def answered(run, case, *logprobs):
 def test_larger_changes_stand_first(runs):
     one = answered(answered(runs[0], "3", -1.0, -2.0), "5", -1.0, -9.0)
     two = answered(answered(one, "3", -2.0, -1.0), "5", -1.0, -2.0)
-    found = difference(one, two)
+    found = compare.difference(one, two)
     assert [a.case for a, _ in found.cases] == ["3", "5"]
-    (*_, grid) = grids(found)
+    (*_, grid) = compare.grids(found)
     assert [(names[0], cells[0].text) for names, cells in grid.rows] == [("5", "7"), ("3", "1")]
-    assert difference(one, replace(one)).cases == []
+    assert compare.difference(one, replace(one)).cases == []
 
 
 def test_cases_of_another_content_are_not_compared(folder, runs):
     other = made(folder, Push(), task="counterfact")
-    found = difference(runs[0], other)
+    found = compare.difference(runs[0], other)
     assert found.shared == []
     assert found.apart == 10
     assert Change("task.name", "counterfactplus", "counterfact") in found.identity
@@ -94,7 +87,7 @@ def test_environments_are_told_apart_and_more_cases_are_no_other_run(folder, run
     (segment,) = fewer.manifest.segments
     older = as_json(with_entries(segment, environment={"torch": "1.0"}))
     fewer = replace(fewer, manifest=with_entries(fewer.manifest, segments=[older]))
-    found = difference(fewer, runs[0])
+    found = compare.difference(fewer, runs[0])
     assert [c.field for c in found.environment] == ["environment.torch", "cases"]
     assert found.environment[-1] == Change("cases", 4, 10)
     assert (found.identity, len(found.shared), found.apart) == ([], 4, 6)
@@ -104,7 +97,7 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
     """Each is measured right after its edit and at the end, which is what is compared."""
     how = Regime("sequential", immediate=True)
     long, short = (made(folder, Push(), regime=how, count=count) for count in (10, 4))
-    found = difference(short, long)
+    found = compare.difference(short, long)
     assert len(short.everything) > 4
     assert (len(found.shared), found.apart) == (4, 6)
     assert {(one.state, two.state) for one, two in found.shared} == {(4, 10)}
@@ -114,10 +107,10 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
 
 def test_fields_are_named_by_their_path():
     one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
-    assert list(changes(one, two)) == [
+    assert list(compare.changes(one, two)) == [
         Change("a.c", 2, 3),
-        Change("d", [1], ABSENT),
-        Change("e", ABSENT, 0),
+        Change("d", [1], compare.ABSENT),
+        Change("e", compare.ABSENT, 0),
     ]
 
 
@@ -126,7 +119,10 @@ def test_code_is_compared_package_by_package_and_fields_stand_last():
         with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
         for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
     )
-    assert identities(one, two) == [Change("code.ours", "b", "c"), Change("editor.fields.lr", 1, 2)]
-    assert identities(one, one) == []
-    assert short("0123456789abcdef" * 4) == "0123456789ab"
-    assert (short("a b"), short(["é"])) == ("a b", '["é"]')
+    assert compare.identities(one, two) == [
+        Change("code.ours", "b", "c"),
+        Change("editor.fields.lr", 1, 2),
+    ]
+    assert compare.identities(one, one) == []
+    assert compare.short("0123456789abcdef" * 4) == "0123456789ab"
+    assert (compare.short("a b"), compare.short(["é"])) == ("a b", '["é"]')

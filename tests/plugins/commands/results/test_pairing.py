@@ -11,15 +11,8 @@ from support.oracles import bent
 from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness_plugins.commands.results.pairing import (
-    ALPHA,
-    JACKKNIFE,
-    MCNEMAR,
-    SIGN,
-    T_TEST,
-    Pairing,
-    _joined,
-)
+from edit_harness_plugins.commands.results import pairing
+from edit_harness_plugins.commands.results.pairing import ALPHA, Pairing
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +46,7 @@ def without(run, *cases):
 def test_means_are_tested_as_scipy_does(runs, compared):
     found = compared["NM"]
     one, two = (values(run, "magnitude", "post_NM") for run in runs)
-    assert found.test == T_TEST
+    assert found.test == pairing.T_TEST
     assert found.p == pytest.approx(scipy_stats.ttest_rel(two, one).pvalue)
     assert (found.first, found.second) == (pytest.approx(one.mean()), pytest.approx(two.mean()))
     assert found.difference.value == pytest.approx((two - one).mean())
@@ -66,7 +59,7 @@ def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
     one, two = (values(run, "success", "post_ES") for run in runs)
     assert set(one) | set(two) <= {0.0, 1.0}
     assert (found.gained, found.lost) == (int((two > one).sum()), int((two < one).sum()))
-    assert found.test == MCNEMAR
+    assert found.test == pairing.MCNEMAR
     assert found.gained + found.lost  # or the next line would show nothing
     expected = scipy_stats.binomtest(found.gained, found.gained + found.lost).pvalue
     assert found.p == pytest.approx(expected)
@@ -129,7 +122,7 @@ def test_a_harmonic_mean_is_tested_by_its_standard_error(runs, compared):
         if h:  # it is 0 whatever one case says
             moves += sign * sum(h**2 / (3 * c.mean() ** 2) * (c - c.mean()) for c in columns)
     t = found.difference.value / (moves.std(ddof=1) / np.sqrt(10))
-    assert (found.test, found.units, found.effect) == (JACKKNIFE, 10, None)
+    assert (found.test, found.units, found.effect) == (pairing.JACKKNIFE, 10, None)
     assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(t), 9), rel=1e-6)
     assert found.differs == (found.adjusted <= ALPHA)
 
@@ -155,7 +148,7 @@ def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
         return replace(run, metrics={"pooled": Pooled()}, everything=rows)
 
     (found,) = Pairing(pooled(runs[0], 0.5), pooled(runs[1], 1.0)).contrasts
-    assert found.test == JACKKNIFE
+    assert found.test == pairing.JACKKNIFE
     assert found.difference.value == pytest.approx(2 * 10 * 0.25)
 
 
@@ -207,14 +200,14 @@ def test_batches_are_what_is_tested(folder, runs):
     assert found.difference.value == pytest.approx(changes.mean()) == numbers.mean()
     assert found.p == pytest.approx(scipy_stats.ttest_1samp(numbers, 0).pvalue)
     assert found.units == 4
-    assert MCNEMAR not in {each.test for each in pair.contrasts}
+    assert pairing.MCNEMAR not in {each.test for each in pair.contrasts}
     whole = made(folder, Push(), regime=Regime("batch", 0))
     assert Pairing(whole, whole).clusters is None, "one batch leaves its cases to be compared"
 
 
 def test_batches_of_both_sides_are_joined():
-    assert _joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
-    assert len(set(_joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
+    assert pairing._joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
+    assert len(set(pairing._joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
 
 
 def in_batches(runs, rows):
@@ -263,7 +256,7 @@ def test_a_difference_that_is_the_same_everywhere_is_found(runs):
         for r in runs[0].everything
     ]
     found = contrasts(runs[0], replace(runs[1], everything=rows))["NM"]
-    assert found.test == SIGN
+    assert found.test == pairing.SIGN
     assert found.p == pytest.approx(2 / 2**10)
     rest = 1 - 0.005 ** (1 / 10)
     ends = [0.5 + rest * (limit - 0.5) for limit in (-2, 2)]

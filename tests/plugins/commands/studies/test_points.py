@@ -10,15 +10,8 @@ from edit_harness import Measure, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import table
-from edit_harness_plugins.commands.studies.sweep.points import (
-    SweepResults,
-    asked,
-    axes,
-    layers,
-    mapped,
-    named,
-    points,
-)
+from edit_harness_plugins.commands.studies.sweep import points
+from edit_harness_plugins.commands.studies.sweep.points import SweepResults
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +21,18 @@ def plugins():
 
 def test_layers():
     for text, found in (("all", "0123"), ("0,3", "03"), ("1-3", "123"), (" 0 , 2 - 3 ", "023")):
-        assert layers(text, 4) == list(found)
+        assert points.layers(text, 4) == list(found)
 
 
 @pytest.mark.parametrize("text", ["4", "2-9", "3-1", "1-", "-1", "first"])
 def test_layers_that_are_none(text):
-    with pytest.raises(UsageError, match=f"^--layers has '{text}'") as caught:
-        layers(text, 4)
-    assert (", and the model has layers 0 to 3" in caught.value.cause) == (text in "4 2-9 3-1")
+    told = f"^--layers has '{text}', and the model has layers 0 to 3"
+    with pytest.raises(UsageError, match=told):
+        points.layers(text, 4)
 
 
 def test_what_flags_ask_for():
-    found = asked(["v_lr=0.1,0.5", "clamp = 4"], "all", "last")
+    found = points.asked(["v_lr=0.1,0.5", "clamp = 4"], "all", "last")
     assert found == {"layer": "all", "fact_token": "last", "v_lr": "0.1,0.5", "clamp": "4"}
 
 
@@ -54,34 +47,27 @@ def test_what_flags_ask_for():
 )
 def test_flags_that_are_no_grid(flags, cause):
     with pytest.raises(UsageError) as caught:
-        asked(*flags)
+        points.asked(*flags)
     assert caught.value.cause == cause
     assert caught.value.remedy
 
 
 def test_axes_have_values_of_the_fields_types_once(plugins):
     rome, memit = plugins.find("editor", "rome"), plugins.find("editor", "memit")
-    assert axes(rome, {"layer": "0-1", "lr": "0.5,.5,1", "covariance": "true,false"}, 2) == {
-        "layer": [0, 1],
-        "lr": [0.5, 1.0],
-        "covariance": [True, False],
-    }
-    assert axes(memit, {"layers": "0,1; 1"}, 2) == {"layers": [(0, 1), (1,)]}
+    found = points.axes(rome, {"layer": "0-1", "lr": "0.5,.5,1", "covariance": "true,false"}, 2)
+    assert found == {"layer": [0, 1], "lr": [0.5, 1.0], "covariance": [True, False]}
+    assert points.axes(memit, {"layers": "0,1; 1"}, 2) == {"layers": [(0, 1), (1,)]}
     with pytest.raises(UsageError, match="field lr='x' is not float"):
-        axes(rome, {"lr": "0.5,x"}, 2)
+        points.axes(rome, {"lr": "0.5,x"}, 2)
     with pytest.raises(UsageError, match="is not one of subject_first, subject_last"):
-        axes(rome, {"fact_token": "first"}, 2)
+        points.axes(rome, {"fact_token": "first"}, 2)
 
 
 def test_the_last_axis_runs_fastest():
-    found = points({"layer": [0, 1], "layers": [(1, 2), (3,)]})
-    assert [[*point.values()] for point in found] == [
-        [0, (1, 2)],
-        [0, (3,)],
-        [1, (1, 2)],
-        [1, (3,)],
-    ]
-    assert named(found[0]) == "layer=0, layers=1,2"
+    found = points.points({"layer": [0, 1], "layers": [(1, 2), (3,)]})
+    assert [point["layer"] for point in found] == [0, 0, 1, 1]
+    assert [point["layers"] for point in found] == [(1, 2), (3,)] * 2
+    assert points.named(found[0]) == "layer=0, layers=1,2"
 
 
 LAYERS = {"layer": [0, 1, 2]}
@@ -107,7 +93,7 @@ def run(around=0.1, n=10, **values):
 
 def results(axes, values, names=("ES", "PS"), **more):
     known = {**KNOWN, **more}
-    runs = list(zip(points(axes), [run(**value) for value in values], strict=True))
+    runs = list(zip(points.points(axes), [run(**value) for value in values], strict=True))
     return SweepResults.of(axes, runs, names, known)
 
 
@@ -194,13 +180,13 @@ def test_the_data_have_every_point_and_no_nan():
 
 def test_what_is_mapped_is_what_runs_have():
     own = {"ET": Measure("a"), "PT": Measure("b"), "DT": Measure("c", detail=True)}
-    assert mapped([], own) == ["ET", "PT"], "as the table of a run has them"
-    assert mapped([], KNOWN) == ["ES", "PS"]
-    assert mapped(["ES", "NKL"], KNOWN) == ["ES", "NKL"]
+    assert points.mapped([], own) == ["ET", "PT"], "as the table of a run has them"
+    assert points.mapped([], KNOWN) == ["ES", "PS"]
+    assert points.mapped(["ES", "NKL"], KNOWN) == ["ES", "NKL"]
     for names, cause in (
         (["ES", "XX"], "the task as it is set has no measure 'XX'"),
         (["NKL"], "nothing tells which point is the best: NKL has no share"),
     ):
         with pytest.raises(UsageError, match=cause) as caught:
-            mapped(names, KNOWN)
+            points.mapped(names, KNOWN)
         assert "ES, PS, NKL" in caught.value.remedy
