@@ -14,11 +14,9 @@ from typing import Any
 
 import click
 
-from tests.contracts import folders, imports, names, nets, numbers, transcripts
+from tests.contracts import folders, nets, numbers, transcripts
 
 NETS: dict[str, Callable[[], Any]] = {
-    "names": names.cast,
-    "imports": imports.cast,
     "folders": folders.cast,
     "transcripts": transcripts.cast,
     "numbers": numbers.cast,

@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 from support.builders import ROOT
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import GPT2Config, GPTJConfig
+from transformers import GPT2Config
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not in a built package")
 
@@ -210,11 +210,6 @@ def test_memory_meter_sees_what_is_alive_at_one_time() -> None:
     assert peak_memory(CPU, run) == 4 * 1500
 
 
-def test_memory_meter_leaves_out_what_was_there() -> None:
-    weight = torch.zeros(1000, 10)
-    assert peak_memory(CPU, lambda: weight.view(-1)[:5].add_(1)) == 0
-
-
 def test_sizes_are_those_of_counterfact(tiny: race.Race) -> None:
     """Means of genuine cases under GPT-2's tokenizer, from 400 of them.
 
@@ -232,24 +227,6 @@ def test_sizes_are_those_of_counterfact(tiny: race.Race) -> None:
         found = (46 * max(lengths), sum(lengths), len(nodes), lengths[0] - before)
         sizes += torch.tensor(found) / len(cases)
     assert sizes.tolist() == pytest.approx([1217, 747, 216, 4.46], rel=0.05)
-
-
-def test_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linear maps instead of GPT-2's, rotary positions, a head of its own."""
-    config = GPTJConfig(
-        n_layer=3, n_embd=32, n_head=2, rotary_dim=8, vocab_size=2_000, **synthetic.COMMON
-    )
-    monkeypatch.setitem(synthetic.SHAPES, "other", config)
-    monkeypatch.setitem(synthetic.LAYERS, "other", 1)
-    made = race.Race("other", "cpu")
-    seen = made.run([asked()[:1]], LENGTH).differences
-    assert max(seen.update, seen.nll, seen.kl) <= 1e-4
-    assert (seen.flips, seen.texts) == (0, 0)
-
-
-def test_cases_are_cut_in_groups() -> None:
-    assert cfplus.cut([1, 2, 3, 4, 5], 2) == [[1, 2], [3, 4, 5]]
-    assert cfplus.cut([1], 2) == [[1]]
 
 
 def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,12 +266,6 @@ def test_edits_together_and_one_by_one(capsys: pytest.CaptureFixture[str]) -> No
     name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
     assert (name, len(cells)) == ("grace", 4)
     assert float(cells[-1]) < 1e-4
-
-
-def test_a_number_with_its_interval() -> None:
-    found = {"post_ES,single": 0.5, "post_ES_low,single": 0.25, "post_ES_high,single": 0.75}
-    assert editors.cell(found, "ES") == "50.0 (25.0, 75.0)"
-    assert editors.cell(found, "PS") == "–"
 
 
 def test_tracing_is_compared_with_a_pass_for_each_state():

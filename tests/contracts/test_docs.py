@@ -52,6 +52,28 @@ def test_components_that_are_named_are_there():
                         plugins.find(kind, name)
 
 
+PLACES = ("README.md", "docs/*.md", "examples/*/src/**/*.py", "plugins/**/*.tmpl")
+IMPORTED = re.compile(r"from (edit_harness(?:\.[\w.]+)?) import (?:\(([^)]*)\)|([^\n(]+))")
+
+
+def imported() -> set[tuple[str, str]]:
+    """Return the modules and names that documents, examples and the scaffold import."""
+    found = set()
+    for text in (path.read_text("utf-8") for place in PLACES for path in ROOT.glob(place)):
+        found |= {("edit_harness", name) for name in re.findall(r"\beh\.([a-zA-Z_]+)", text)}
+        for module, inside, plain in IMPORTED.findall(text):
+            names = re.sub(r"#[^\n]*", "", inside or plain).split(",")
+            found |= {(module, name.split(" as ")[0].strip()) for name in names if name.strip()}
+    return found
+
+
+def test_what_documents_import_is_there():
+    assert len(imported()) > 40
+    for module, name in imported():
+        if not hasattr(importlib.import_module(module), name):
+            importlib.import_module(f"{module}.{name}")
+
+
 def test_the_plugin_of_the_readme_is_that_of_the_tutorial():
     """Which is run."""
     (shown,) = files(ROOT / "README.md").items()

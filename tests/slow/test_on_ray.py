@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
-from slow.kills.workers import differences, rows, workers
 from support import clerks
 from support.clerks import DIES, FAILS, HAS_A_BUG, IS_SLOW, PLAIN, Clerk
+from support.killed import differences, rows, workers
 
 import edit_harness as eh
 from edit_harness.errors import HarnessError, ResourceError, UsageError
@@ -32,6 +33,8 @@ from edit_harness_plugins.commands.distributed.worker import (
 )
 from edit_harness_plugins.commands.report.facts import sound
 
+KILLS = int(os.environ.get("EDIT_HARNESS_KILLS") or 1)
+"""Runs that lose a worker; more before a release."""
 SECONDS = 60.0
 """How long anything may take here; a busy machine starts processes slowly."""
 
@@ -244,36 +247,39 @@ def test_no_place_in_time_is_an_error(pair):
     assert "num_workers" in caught.value.remedy
 
 
-def kill_at_work(ended: threading.Event, wanted: int, killed: list[int]) -> None:
-    """Kill so many workers of this process's nodes, each while it runs a batch."""
-    while len(killed) < wanted and not ended.wait(0.05):
-        for hand in workers("ray::WorkerActor.run"):
-            if hand.pid not in killed and len(killed) < wanted:
-                hand.kill()
-                killed.append(hand.pid)
+@contextmanager
+def a_worker_killed() -> Iterator[None]:
+    """Kill one worker of this process's nodes, once it runs a batch."""
+    killed, ended = [], threading.Event()
 
+    def kill() -> None:
+        while not killed and not ended.wait(0.05):
+            for worker in workers("ray::WorkerActor.run")[:1]:
+                worker.kill()
+                killed.append(worker.pid)
 
-@pytest.mark.slow
-def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_path):
-    """A small form of `python -m tests.slow.kills.workers`: two chunks of cases, of whose workers one dies."""
-    what = {"editor": "prompt", "task": "counterfactplus", "limit": 100}
-    eh.evaluate(**what, output=tmp_path / "alone")
-    killed: list[int] = []
-    ended = threading.Event()
-    killer = threading.Thread(target=kill_at_work, args=(ended, 1, killed))
+    killer = threading.Thread(target=kill)
     killer.start()
     try:
-        settings = {"num_workers": 2, "cpus_per_worker": 0.5}
-        run = eh.evaluate(
-            **what, output=tmp_path / "killed", executor="ray", executor_args=settings
-        )
+        yield
     finally:
         ended.set()
         killer.join()
-    assert len(killed) == 1
-    assert sound(run)
-    assert not list(differences(tmp_path / "alone", tmp_path / "killed"))
-    assert rows(tmp_path / "alone") == rows(tmp_path / "killed"), "not the same to the byte"
+    assert killed
+
+
+def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_path):
+    """Two chunks of cases; a worker dies in each of `KILLS` runs."""
+    what = {"editor": "prompt", "task": "counterfactplus", "limit": 100}
+    eh.evaluate(**what, output=tmp_path / "alone")
+    settings = {"num_workers": 2, "cpus_per_worker": 0.5}
+    for number in range(KILLS):
+        output = tmp_path / f"killed-{number}"
+        with a_worker_killed():
+            run = eh.evaluate(**what, output=output, executor="ray", executor_args=settings)
+        assert sound(run)
+        assert not list(differences(tmp_path / "alone", output))
+        assert rows(tmp_path / "alone") == rows(output), "not the same to the byte"
 
 
 # Without a cluster

@@ -23,23 +23,94 @@ def bundled(tmp_path_factory):
     return honest(tmp_path_factory.mktemp("honest"))
 
 
-def efficacy(forged, name="0"):
-    """The answer after the edit that success is about."""
-    return forged.row(name)["after"][0]
+# How to cheat
+
+
+def place(forged, path):
+    """Return what holds the end of a path such as ``rows.4.status``, and that end."""
+    *parts, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    found = forged
+    for part in parts:
+        found = getattr(found, part) if found is forged else found[part]
+    return found, last
+
+
+def put(path, value, *then, **changes):
+    """Put a value at a path, or what a function makes of the old one; then what follows from it."""
+
+    def cheat(forged):
+        holder, last = place(forged, path)
+        holder[last] = value(holder[last]) if callable(value) else value
+        for step in then:
+            getattr(forged, step)(**changes)
+
+    return cheat
+
+
+def drop(path, *then):
+    def cheat(forged):
+        holder, last = place(forged, path)
+        del holder[last]
+        for step in then:
+            getattr(forged, step)()
+
+    return cheat
+
+
+def identity(path, value):
+    """Change what the run depends on, and the fingerprint with it."""
+    return put(f"manifest.identity.{path}", value, "identify")
+
+
+def results(path, value):
+    """Change the results, or what they follow from, but no values."""
+    return put(path, value, "recompute", valued=False)
+
+
+def both(*cheats):
+    def cheat(forged):
+        for one in cheats:
+            one(forged)
+
+    return cheat
+
+
+def more(**changes):
+    """Append a row that is like the third."""
+    return lambda f: f.rows.append({**copy.deepcopy(f.rows[2]), "seq": len(f.rows), **changes})
+
+
+def answers(change, side="after", rows=slice(None)):
+    """Change all scores of some rows by a function, and let everything follow."""
+
+    def cheat(forged):
+        for row in forged.rows[rows]:
+            for answer in row[side]:
+                if isinstance(answer, dict):
+                    change(answer)
+        forged.recompute()
+
+    return cheat
 
 
 def drifts(row):
     return [answer for answer in row["after"] if isinstance(answer, list)]
 
 
-# What is done without mending what depends on it: whole members, by name, as bytes.
+def told(answer, *firsts):
+    """Let a candidate begin with these log-probabilities, and go on as it does."""
+    for logprobs, first in zip(answer["logprobs"], firsts, strict=True):
+        logprobs[:] = [first, *(min(part, -0.8) for part in logprobs[1:])]
+    best = answer["tokens"][firsts.index(max(firsts))][0]
+    for likeliest in answer["argmax"]:
+        likeliest[0] = best
 
 
-def one_letter(name, old, new):
-    def cheat(members):
-        members[name] = members[name].replace(old, new, 1)
+# Members as bytes, with nothing mended that depends on them
 
-    return cheat
+
+def letter(name, old, new):
+    return lambda members: members.update({name: members[name].replace(old, new, 1)})
 
 
 def without(name):
@@ -55,15 +126,15 @@ def sums_of_more(members):
     members["SHA256SUMS"] += b"0" * 64 + b"  other.json\n"
 
 
+LABEL = letter("manifest.json", b'"label": "rome"', b'"label": "mine"')
+LEVEL = letter("results.json", b'"level": 0.99', b'"level": 0.95')
+PROMPT = letter("cases.jsonl", b"language", b"tongue")
 CARELESS = {
-    "a number of the results": (
-        one_letter("results.json", b'"level": 0.99', b'"level": 0.95'),
-        "0.3",
-    ),
-    "a status in a row": (one_letter("samples.jsonl", b'"status": "ok"', b'"status": "no"'), "0.3"),
-    "the label": (one_letter("manifest.json", b'"label": "rome"', b'"label": "mine"'), "0.3"),
-    "a prompt": (one_letter("cases.jsonl", b"language", b"tongue"), "0.3"),
-    "the contact": (one_letter("submission.json", b"a@example", b"b@example"), "0.3"),
+    "a number of the results": (LEVEL, "0.3"),
+    "a status in a row": (letter("samples.jsonl", b'"status": "ok"', b'"status": "no"'), "0.3"),
+    "the label": (LABEL, "0.3"),
+    "a prompt": (PROMPT, "0.3"),
+    "the contact": (letter("submission.json", b"a@example", b"b@example"), "0.3"),
     "no submission.json": (without("submission.json"), "0.1"),
     "no results.json": (without("results.json"), "0.1"),
     "no samples.jsonl": (without("samples.jsonl"), "0.1"),
@@ -71,48 +142,18 @@ CARELESS = {
     "checksums without the rows": (sums_without_rows, "0.3"),
     "checksums of more than there is": (sums_of_more, "0.3"),
 }
-
-
-# The checksums of files mended, the digests inside not.
-
 SUMS_MENDED = {
-    "a manifest with another sha256": (
-        one_letter("manifest.json", b'"label": "rome"', b'"label": "mine"'), "0.4"),
-    "results with another sha256": (
-        one_letter("results.json", b'"level": 0.99', b'"level": 0.95'), "0.4"),
-    "cases that the manifest does not name": (
-        one_letter("cases.jsonl", b"language", b"tongue"), "0.4"),
-    "rows that the results are not of": (
-        one_letter("samples.jsonl", b'"message": ""', b'"message": " "'), "0.4"),
-}  # fmt: skip
+    "a manifest with another sha256": LABEL,
+    "results with another sha256": LEVEL,
+    "cases that the manifest does not name": PROMPT,
+    "rows that the results are not of": letter(
+        "samples.jsonl", b'"message": ""', b'"message": " "'
+    ),
+}
+"""The checksums of files are mended, the digests inside not; all is found by check 0.4."""
 
 
-# Everything that is a digest mended, but for what the cheat is about.
-
-
-def set_in(part, key, value):
-    def cheat(forged):
-        getattr(forged, part)[key] = value
-
-    return cheat
-
-
-def drop_in(part, key):
-    return lambda forged: getattr(forged, part).pop(key)
-
-
-def identity(*path, value):
-    """Change what the run depends on, and the fingerprint with it."""
-
-    def cheat(forged):
-        *parts, last = path
-        at = forged.manifest["identity"]
-        for part in parts:
-            at = at[part]
-        at[last] = value
-        forged.identify()
-
-    return cheat
+# Everything that is a digest mended, but for what the cheat is about
 
 
 def stale_checksum(forged):
@@ -121,56 +162,27 @@ def stale_checksum(forged):
     forged.raw["samples.jsonl"] = b"".join(rows)
 
 
-def rows_of_another_run(forged):
-    forged.rows[5]["fp"] = "0" * 12
-
-
 def settings_after_the_fact(forged):
     marks = [row["fp"] for row in forged.rows]
-    identity("editor", "fields", "steps", value=21)(forged)
+    identity("editor.fields.steps", 21)(forged)
     for row, mark in zip(forged.rows, marks, strict=True):
         row["fp"] = mark
 
 
-def a_gap(forged):
-    del forged.rows[4]
-
-
-def a_dropped_row(forged):
-    del forged.rows[4]
-    forged.number()
-
-
-def appended(forged, **changes):
-    forged.rows.append(
-        {**json.loads(json.dumps(forged.rows[2])), "seq": len(forged.rows), **changes}
-    )
-
-
 def other_answers(forged):
-    appended(forged, after=forged.rows[3]["after"])
-
-
-def another_try_of_what_was_fine(forged):
-    appended(forged, **{"try": 2})
-
-
-def a_try_left_out(forged):
-    forged.rows[2]["status"] = "oom"
-    appended(forged, **{"try": 3, "status": "ok"})
+    more(after=forged.rows[3]["after"])(forged)
 
 
 def dropped_case(forged):
-    forged.cases = [case for case in forged.cases if case["id"] != "4"]
-    forged.rows = [row for row in forged.rows if row["case"] != "4"]
-    forged.manifest["cases"].remove("4")
+    for part in (forged.cases, forged.rows, forged.manifest["cases"]):
+        del part[4]
     forged.manifest["visits"] -= 1
     forged.number()
 
 
 def replaced_case(forged):
     forged.cases[4] = {**forged.cases[3], "id": "4"}
-    forged.row("4").update({k: forged.row("3")[k] for k in ("before", "after", "values")})
+    forged.rows[4].update({k: forged.rows[3][k] for k in ("before", "after", "values")})
 
 
 def doubled_case(forged):
@@ -182,149 +194,12 @@ def case_of_ones_own(forged):
     forged.cases.append({**forged.cases[3], "id": "mine"})
     forged.manifest["cases"].append("mine")
     forged.manifest["visits"] += 1
-    appended(forged, case="mine")
-
-
-def easier_prompt(forged):
-    forged.cases[4]["probes"][0]["query"]["prompt"] = "The answer is always"
-
-
-def another_target(forged):
-    forged.cases[4]["requests"][0]["target_new"] = "the"
+    more(case="mine")(forged)
 
 
 def reordered(forged):
     forged.cases.reverse()
     forged.manifest["cases"].reverse()
-
-
-def renamed_in_manifest(forged):
-    forged.manifest["cases"].reverse()
-
-
-def invalid(forged):
-    forged.row("4").update(status="invalid_case", values={})
-    forged.recompute()
-
-
-def made_up_status(forged):
-    forged.row("4").update(status="skipped")
-    forged.recompute(valued=False)
-
-
-def failure_kept_quiet(forged):
-    forged.row("4").update(status="edit_failed")
-    forged.recompute()
-    forged.results["failed"] = {}
-
-
-def claimed(key, change):
-    def cheat(forged):
-        forged.results["results"][key] = change(forged.results["results"][key])
-
-    return cheat
-
-
-def claimed_more(forged):
-    forged.results["results"]["post_ES2,single"] = 1.0
-
-
-def claimed_less(forged):
-    del forged.results["results"]["post_NS,single"]
-
-
-def pre(change):
-    """Change what the unedited model is said to have answered, and all that follows."""
-
-    def cheat(forged):
-        change(forged)
-        forged.recompute()
-
-    return cheat
-
-
-def shifted_before(forged):
-    for row in forged.rows:
-        for answer in row["before"]:
-            if isinstance(answer, dict):
-                answer["logprobs"] = [[part - 0.01 for part in one] for one in answer["logprobs"]]
-
-
-def one_before(forged):
-    forged.row("4")["before"][0]["logprobs"][0][0] -= 1.0
-
-
-def likeliest_before(forged):
-    likeliest = forged.row("4")["before"][0]["argmax"]
-    likeliest[:] = [[token + 1 for token in one] for one in likeliest]
-
-
-def nothing_before(forged):
-    for row in forged.rows:
-        row["before"] = []
-    forged.recompute(valued=False)
-
-
-def better_value(forged):
-    forged.row("4")["values"]["success"]["post_ES"] = 1.0
-    forged.row("4")["values"]["success"]["post_NS"] = 1.0
-    forged.recompute(valued=False)
-
-
-def answers_without_values(forged):
-    drifts(forged.row("4"))[0][0] *= 0.5
-    forged.recompute(valued=False)
-
-
-def after(change):
-    return pre(lambda forged: change(forged.row("4")["after"]))
-
-
-def above_zero(answers):
-    answers[0]["logprobs"][0][0] = 0.1
-
-
-def negative_divergence(answers):
-    next(a for a in answers if isinstance(a, list))[0] = -0.01
-
-
-def told(answer, *firsts):
-    """Let a candidate begin with these log-probabilities, and go on as it does."""
-    for logprobs, first in zip(answer["logprobs"], firsts, strict=True):
-        logprobs[:] = [first, *(min(part, -0.8) for part in logprobs[1:])]
-    best = answer["tokens"][firsts.index(max(firsts))][0]
-    for likeliest in answer["argmax"]:
-        likeliest[0] = best
-
-
-def two_certain_rivals(answers):
-    told(answers[0], -0.1, -0.2)
-    answers[0]["argmax"] = answers[0]["tokens"]
-
-
-def not_the_likeliest(answers):
-    told(answers[0], -0.1, -5.0)
-    for likeliest, tokens in zip(answers[0]["argmax"], answers[0]["tokens"], strict=True):
-        likeliest[:] = [token + 1 for token in tokens]
-
-
-def other_tokens(forged):
-    tokens = efficacy(forged, "4")["tokens"]
-    tokens[0][0] += 1
-    forged.recompute()
-
-
-def all_right(answers):
-    """Claim every token of both candidates as the likeliest."""
-    answers[0]["argmax"] = answers[0]["tokens"]
-
-
-def torn(forged):
-    """Claim another likeliest token for each candidate, where both stand in one context."""
-    for row in forged.rows:
-        for answer in row["after"]:
-            for number, one in enumerate(answer["argmax"]) if isinstance(answer, dict) else ():
-                one[0] = 7000 + number
 
 
 def fewer_metrics(forged):
@@ -336,130 +211,137 @@ def fewer_metrics(forged):
     forged.recompute(valued=False)
 
 
-def without_identity(*path):
+def nothing_before(forged):
+    for row in forged.rows:
+        row["before"] = []
+    forged.recompute(valued=False)
+
+
+def shifted(answer):
+    answer["logprobs"] = [[part - 0.01 for part in one] for one in answer["logprobs"]]
+
+
+def next_tokens(likeliest):
+    return [[token + 1 for token in one] for one in likeliest]
+
+
+def drift(change):
+    """Change the first divergence of a case, and nothing that follows from it."""
+
     def cheat(forged):
-        *parts, last = path
-        at = forged.manifest["identity"]
-        for part in parts:
-            at = at[part]
-        del at[last]
-        forged.identify()
+        found = drifts(forged.rows[4])[0]
+        found[0] = change(found[0])
+        forged.recompute(valued=False)
 
     return cheat
 
 
-def unwell(status, value):
-    def cheat(forged):
-        forged.row("4")["status"] = status
-        if value is not False:
-            drifts(forged.row("4"))[0][0] = value
-        forged.recompute(valued=status != "ok")
-
-    return cheat
-
-
-def one_answer_less(forged):
-    forged.row("4")["after"].pop()
-
-
-def another_kind(forged):
-    forged.row("4")["after"][0] = {"text": "certainly"}
-
-
-def more_logprobs_than_tokens(forged):
-    efficacy(forged, "4")["logprobs"][0].append(-0.1)
-
-
-def no_such_field(forged):
-    forged.rows[2] = {**forged.rows[2], "zeal": 1}
-
-
-def unmarked_noop(forged):
-    forged.row("4")["noop"] = True
-    forged.recompute()
-
-
+EFFICACY = "rows.4.after.0"
 PREVIEW = {"precision": "half", "floor": 0.0, "largest": 0.0}
-FORM = {
-    "distributions that are none": set_in("manifest", "distributions", 5),
-    "a distribution that is none": set_in("manifest", "distributions", [5]),
-    "an environment that is none": set_in("manifest", "segments", [{"environment": [1]}]),
-    "a task that is none": set_in("manifest", "task", 5),
-    "notes that are none": set_in("manifest", "task", {"notes": 5}),
-    "an editor without fields": without_identity("editor", "fields"),
-    "an editor with a number for fields": identity("editor", "fields", value=5),
-    "an editor without provenance": without_identity("editor", "provenance"),
-    "a judge that is none": identity("judge", value={"name": 5}),
-    "a judge without a version": set_in("manifest", "judged_by", {"name": "match"}),
-    "a seed below 0": identity("seed", value=-1),
-    "a regime that there is not": identity("regime", "mode", value="at leisure"),
-    "a submitted name without end": set_in("submission", "editor", "x" * 101),
-    "a contact without end": set_in("submission", "contact", "x" * 1001),
+MANIFEST = {
+    "distributions that are none": put("manifest.distributions", 5),
+    "a distribution that is none": put("manifest.distributions", [5]),
+    "an environment that is none": put("manifest.segments", [{"environment": [1]}]),
+    "a task that is none": put("manifest.task", 5),
+    "notes that are none": put("manifest.task", {"notes": 5}),
+    "an editor without fields": drop("manifest.identity.editor.fields", "identify"),
+    "an editor with a number for fields": identity("editor.fields", 5),
+    "an editor without provenance": drop("manifest.identity.editor.provenance", "identify"),
+    "a judge that is none": identity("judge", {"name": 5}),
+    "a judge without a version": put("manifest.judged_by", {"name": "match"}),
+    "a seed below 0": identity("seed", -1),
+    "a regime that there is not": identity("regime.mode", "at leisure"),
+    "a regime with more to it": identity("regime.haste", 1),
+    "a shard": put("manifest.shard", {"number": 1, "of": 2}),
+    "a shard without a number": put("manifest.shard", {}),
+    "no identity": drop("manifest.identity"),
+    "metrics that are no list": put("manifest.metrics", "success"),
+    "a fingerprint of one's own": put("manifest.fingerprint", "0" * 64),
+    "a submitted name without end": put("submission.editor", "x" * 101),
+    "a contact without end": put("submission.contact", "x" * 1001),
+    "no contact": drop("submission.contact"),
+    "nothing said of tuning": put("submission.tuned_on", ""),
+    "a field of one's own": put("submission.score", "1.0"),
+    "a submission of another run": put("submission.fingerprint", "0" * 64),
 }
-"""What has the wrong form; all is found by check 0.4."""
-CAREFUL = {
-    **{name: (cheat, "0.4") for name, cheat in FORM.items()},
-    "a regime with more to it": (identity("regime", "haste", value=1), "0.4"),
-    "metrics left out": (fewer_metrics, "2.1"),
-    "no contact": (drop_in("submission", "contact"), "0.4"),
-    "nothing said of tuning": (set_in("submission", "tuned_on", ""), "0.4"),
-    "a field of one's own": (set_in("submission", "score", "1.0"), "0.4"),
-    "a shard": (set_in("manifest", "shard", {"number": 1, "of": 2}), "0.4"),
-    "a shard without a number": (set_in("manifest", "shard", {}), "0.4"),
-    "no identity": (drop_in("manifest", "identity"), "0.4"),
-    "metrics that are no list": (set_in("manifest", "metrics", "success"), "0.4"),
-    "a row with a field of its own": (no_such_field, "1.2"),
-    "a submission of another run": (set_in("submission", "fingerprint", "0" * 64), "0.4"),
-    "a fingerprint of one's own": (set_in("manifest", "fingerprint", "0" * 64), "0.4"),
-    "a row of another run": (rows_of_another_run, "1.2"),
+"""What has the wrong form, or is of another run; all is found by check 0.4."""
+ROWS = {
+    "a row with a field of its own": (put("rows.2.zeal", 1), "1.2"),
+    "a row of another run": (put("rows.5.fp", "0" * 12), "1.2"),
     "settings changed after the fact": (settings_after_the_fact, "1.2"),
     "a row with a stale checksum": (stale_checksum, "1.2"),
-    "a row cut out": (a_gap, "1.2"),
+    "a row cut out": (drop("rows.4"), "1.2"),
     "a row replaced by a later one": (other_answers, "1.2"),
-    "a good case tried again": (another_try_of_what_was_fine, "1.2"),
-    "a try that is not shown": (a_try_left_out, "1.2"),
-    "a preview": (set_in("manifest", "preview", PREVIEW), "1.3"),
-    "a case left out": (dropped_case, "1.4"),
-    "a hard case replaced by a copy of an easy one": (replaced_case, "1.4"),
-    "a case twice": (doubled_case, "1.4"),
-    "a case of one's own": (case_of_ones_own, "1.4"),
-    "an easier prompt": (easier_prompt, "1.4"),
-    "an easier target": (another_target, "1.4"),
-    "cases in another order": (reordered, "1.4"),
-    "cases named in another order": (renamed_in_manifest, "1.4"),
-    "a row dropped, the others renumbered": (a_dropped_row, "1.5"),
-    "a row of another state": (lambda f: appended(f, state=7), "1.5"),
-    "a row of an unknown case": (lambda f: appended(f, case="x"), "1.5"),
-    "another number of visits": (set_in("manifest", "visits", CASES - 1), "1.5"),
-    "a hard case told as invalid": (invalid, "1.6"),
-    "a status that there is not": (made_up_status, "1.6"),
-    "a failure kept quiet": (failure_kept_quiet, "2.2"),
-    "other metrics than identified": (set_in("manifest", "metrics", ["success"]), "2.1"),
-    "a point more": (claimed("post_ES,single", lambda v: v + 0.01), "2.2"),
-    "a billionth more, twice over": (claimed("post_NS,single", lambda v: v + 4e-9), "2.2"),
-    "a narrower interval": (claimed("post_NS_low,single", lambda v: v + 0.01), "2.2"),
-    "more cases than there are": (claimed("post_NS_n,single", lambda v: 2 * v), "2.2"),
-    "a number that no metric has": (claimed_more, "2.2"),
-    "a number kept quiet": (claimed_less, "2.2"),
-    "fewer no-ops": (set_in("results", "noop", -1), "2.2"),
-    "another level of confidence": (set_in("results", "level", 0.999), "2.2"),
-    "another task in the results": (set_in("results", "task", "zsre"), "2.2"),
-    "another tokenizer": (identity("model", "tokenizer", value="0" * 64), "2.4"),
-    "another configuration": (identity("model", "config", value="0" * 64), "2.4"),
-    "all before-values shifted": (pre(shifted_before), "2.4"),
-    "one before-value of another model": (pre(one_before), "2.4"),
-    "other tokens likeliest before": (pre(likeliest_before), "2.4"),
-    "nothing answered before": (nothing_before, "2.4"),
-    "an answer fewer": (one_answer_less, "3.1"),
-    "an answer of another kind": (another_kind, "3.1"),
-    "more log-probabilities than tokens": (more_logprobs_than_tokens, "3.1"),
-    "a probability above 1": (after(above_zero), "3.1"),
-    "a negative divergence": (after(negative_divergence), "3.1"),
-    "better values, results that follow": (better_value, "3.4"),
-    "better answers, values of old": (answers_without_values, "3.4"),
-    "NaN that is well": (unwell("ok", None), "3.5"),
-    "well, and told as NaN": (unwell("nonfinite", False), "3.5"),
-    "a no-op that is none": (unmarked_noop, "3.5"),
+    "a good case tried again": (more(**{"try": 2}), "1.2"),
+    "a try that is not shown": (
+        both(put("rows.2.status", "oom"), more(**{"try": 3, "status": "ok"})), "1.2"),
+    "a preview": (put("manifest.preview", PREVIEW), "1.3"),
+    "a row dropped, the others renumbered": (drop("rows.4", "number"), "1.5"),
+    "a row of another state": (more(state=7), "1.5"),
+    "a row of an unknown case": (more(case="x"), "1.5"),
+    "another number of visits": (put("manifest.visits", CASES - 1), "1.5"),
+    "a hard case told as invalid": (
+        both(put("rows.4.status", "invalid_case"), put("rows.4.values", {}, "recompute")), "1.6"),
+    "a status that there is not": (results("rows.4.status", "skipped"), "1.6"),
+}  # fmt: skip
+CHOSEN = {
+    "a case left out": dropped_case,
+    "a hard case replaced by a copy of an easy one": replaced_case,
+    "a case twice": doubled_case,
+    "a case of one's own": case_of_ones_own,
+    "an easier prompt": put("cases.4.probes.0.query.prompt", "The answer is always"),
+    "an easier target": put("cases.4.requests.0.target_new", "the"),
+    "cases in another order": reordered,
+    "cases named in another order": put("manifest.cases", lambda names: names[::-1]),
+}
+"""Other cases than the task's; all is found by check 1.4."""
+CLAIMED = {
+    "a failure kept quiet": both(
+        put("rows.4.status", "edit_failed", "recompute"), put("results.failed", {})
+    ),
+    "a point more": put("results.results.post_ES,single", lambda v: v + 0.01),
+    "a billionth more, twice over": put("results.results.post_NS,single", lambda v: v + 4e-9),
+    "a narrower interval": put("results.results.post_NS_low,single", lambda v: v + 0.01),
+    "more cases than there are": put("results.results.post_NS_n,single", lambda v: 2 * v),
+    "a number that no metric has": put("results.results.post_ES2,single", 1.0),
+    "a number kept quiet": drop("results.results.post_NS,single"),
+    "fewer no-ops": put("results.noop", -1),
+    "another level of confidence": put("results.level", 0.999),
+    "another task in the results": put("results.task", "zsre"),
+}
+"""Results that don't follow from the rows; all is found by check 2.2."""
+BEFORE = {
+    "another tokenizer": identity("model.tokenizer", "0" * 64),
+    "another configuration": identity("model.config", "0" * 64),
+    "all before-values shifted": answers(shifted, "before"),
+    "one before-value of another model": put(
+        "rows.4.before.0.logprobs.0.0", lambda v: v - 1, "recompute"
+    ),
+    "other tokens likeliest before": put("rows.4.before.0.argmax", next_tokens, "recompute"),
+    "nothing answered before": nothing_before,
+}
+"""Another unedited model than the published one; all is found by check 2.4."""
+ANSWERS = {
+    "metrics left out": (fewer_metrics, "2.1"),
+    "other metrics than identified": (put("manifest.metrics", ["success"]), "2.1"),
+    "an answer fewer": (put("rows.4.after", lambda all: all[:-1]), "3.1"),
+    "an answer of another kind": (put(EFFICACY, {"text": "certainly"}), "3.1"),
+    "more log-probabilities than tokens": (
+        put(f"{EFFICACY}.logprobs.0", lambda parts: [*parts, -0.1]), "3.1"),
+    "a probability above 1": (put(f"{EFFICACY}.logprobs.0.0", 0.1, "recompute"), "3.1"),
+    "a negative divergence": (drift(lambda v: -0.01), "3.1"),
+    "better values, results that follow": (
+        results("rows.4.values.success", lambda v: {**v, "post_ES": 1.0, "post_NS": 1.0}), "3.4"),
+    "better answers, values of old": (drift(lambda v: v / 2), "3.4"),
+    "NaN that is well": (drift(lambda v: None), "3.5"),
+    "well, and told as NaN": (put("rows.4.status", "nonfinite", "recompute"), "3.5"),
+    "a no-op that is none": (put("rows.4.noop", True, "recompute"), "3.5"),
+}  # fmt: skip
+FOUND = {"0.4": MANIFEST, "1.4": CHOSEN, "2.2": CLAIMED, "2.4": BEFORE}
+CAREFUL = {
+    **ROWS,
+    **ANSWERS,
+    **{name: (cheat, check) for check, all in FOUND.items() for name, cheat in all.items()},
 }
 
 
@@ -469,14 +351,6 @@ def replayed(evidence, number, model="pocket"):
 
 def failed(found):
     return [finding.check for finding in found.having("failed")]
-
-
-def test_there_are_enough_cheats():
-    assert (
-        len({*CARELESS, *SUMS_MENDED, *CAREFUL})
-        == len(CARELESS) + len(SUMS_MENDED) + len(CAREFUL)
-        >= 60
-    )
 
 
 def test_an_honest_bundle_passes(bundled, tmp_path):
@@ -501,14 +375,13 @@ def test_a_careless_cheat(name, bundled, tmp_path):
 
 @pytest.mark.parametrize("name", SUMS_MENDED)
 def test_a_cheat_that_mends_the_checksums(name, bundled, tmp_path):
-    cheat, check = SUMS_MENDED[name]
     forged, baseline, _ = bundled
     members = forged.members()
-    cheat(members)
+    SUMS_MENDED[name](members)
     assert members != forged.members()
     whole = {**members, "SHA256SUMS": sums(members)}
     found, _ = report(tmp_path, archive_of(tmp_path / "bundle.zip", whole), baseline)
-    assert failed(found) == [check]
+    assert failed(found) == ["0.4"]
 
 
 @pytest.mark.parametrize("name", CAREFUL)
@@ -524,11 +397,11 @@ def test_a_cheat_that_mends_all_digests(name, bundled, tmp_path):
 
 
 UNKNOWN = {
-    "another version of the task": identity("task", "version", value="9"),
-    "other data": identity("task", "data", value="0" * 64),
-    "another task": identity("task", "name", value="mine"),
-    "another model": identity("model", "digest", value="0" * 64),
-    "another dtype": identity("model", "dtype", value="bfloat16"),
+    "another version of the task": identity("task.version", "9"),
+    "other data": identity("task.data", "0" * 64),
+    "another task": identity("task.name", "mine"),
+    "another model": identity("model.digest", "0" * 64),
+    "another dtype": identity("model.dtype", "bfloat16"),
 }
 
 
@@ -542,32 +415,7 @@ def test_what_is_not_published_is_never_passed(name, bundled, tmp_path):
     assert found.reached <= 0
 
 
-# What is odd, and may be honest.
-
-
-def rounded(forged):
-    for row in forged.rows:
-        for answer in row["after"]:
-            if isinstance(answer, dict):
-                answer["logprobs"] = [
-                    [math.floor(1e3 * p) / 1e3 for p in one] for one in answer["logprobs"]
-                ]
-    forged.recompute()
-
-
-def copied(forged):
-    for row in forged.rows:
-        for answer in row["after"]:
-            if isinstance(answer, dict):
-                told(answer, -1.25, -1.5)
-                answer["logprobs"] = [one[:1] + [-1.0] * len(one[1:]) for one in answer["logprobs"]]
-    forged.recompute()
-
-
-def still(forged):
-    for row in forged.rows:
-        row["after"], row["noop"] = row["before"], True
-    forged.recompute()
+# What no check of one bundle can tell from an honest run: docs/leaderboard.md lists them
 
 
 def perfect(forged):
@@ -580,62 +428,60 @@ def perfect(forged):
     forged.recompute()
 
 
-def failing(forged):
-    forged.row("4").update(status="edit_failed")
-    forged.recompute()
-
-
-def tried_again(forged):
-    forged.rows[2]["status"] = "oom"
-    appended(forged, **{"try": 2, "status": "ok"})
-
-
-def withdrawn(forged):
-    first = forged.rows[0]
-    rows = [{"v": 4, "seq": 1, "fp": first["fp"], "withdraws": [0, 0], "why": "a leak"}]
-    forged.rows[1:1] = [*rows, json.loads(json.dumps(first))]
-    forged.number()
-
-
-def no_time(forged):
+def still(forged):
     for row in forged.rows:
-        row["seconds"] = {"edit": 0.0, "evaluate": 0.0}
-
-
-def other_model(forged):
-    forged.manifest["model"]["name"] = "meta-llama/Llama-3-70B"
-
-
-def other_label(forged):
-    forged.manifest["label"] = forged.submission["editor"] = "my-new-sota"
+        row["after"], row["noop"] = row["before"], True
     forged.recompute()
 
 
-# What no check of one bundle can tell from an honest run: docs/leaderboard.md lists them.
+def copied(answer):
+    told(answer, -1.25, -1.5)
+    answer["logprobs"] = [one[:1] + [-1.0] * len(one[1:]) for one in answer["logprobs"]]
 
 
 def consistent(forged):
     """Everything that follows from better log-probabilities follows."""
     for row in forged.rows:
-        efficacy(forged, row["case"])["logprobs"][0][0] += 0.0123 * -1
+        row["after"][0]["logprobs"][0][0] -= 0.0123
         drifts(row)[0][0] *= 0.5
     forged.recompute()
 
 
 def consistent_in_one(forged):
-    drifts(forged.row("4"))[0][:2] = [0.00123, 0.00145]
+    drifts(forged.rows[4])[0][:2] = [0.00123, 0.00145]
     forged.recompute()
 
 
-def likeliest(forged):
+def likeliest(answer):
     """The argmax of each first token is a candidate's; the numbers stay as they were measured."""
-    for row in forged.rows:
-        for answer in row["after"]:
-            if isinstance(answer, dict):
-                firsts = [one[0] for one in answer["logprobs"]]
-                for one in answer["argmax"]:
-                    one[0] = answer["tokens"][firsts.index(max(firsts))][0]
-    forged.recompute()
+    firsts = [one[0] for one in answer["logprobs"]]
+    for one in answer["argmax"]:
+        one[0] = answer["tokens"][firsts.index(max(firsts))][0]
+
+
+def torn(answer):
+    """Another likeliest token for each candidate, where both stand in one context."""
+    for number, one in enumerate(answer["argmax"]):
+        one[0] = 7000 + number
+
+
+def other_tokens(answer):
+    answer["tokens"][0][0] += 1
+
+
+def all_right(answer):
+    """Every token of both candidates is the likeliest."""
+    answer["argmax"] = answer["tokens"]
+
+
+def not_the_likeliest(answer):
+    told(answer, -0.1, -5.0)
+    answer["argmax"] = next_tokens(answer["tokens"])
+
+
+def two_certain_rivals(answer):
+    told(answer, -0.1, -0.2)
+    all_right(answer)
 
 
 def vocabulary(forged):
@@ -643,21 +489,6 @@ def vocabulary(forged):
         for answer in drifts(row):
             answer[2] += 1
     forged.recompute()
-
-
-def spread(forged):
-    """Move a word's log-probability from one of its tokens to another; the sum is as it was."""
-    for row in forged.rows:
-        for answer in row["after"]:
-            for one in answer["logprobs"] if isinstance(answer, dict) else ():
-                if len(one) > 1:
-                    one[0], one[1] = one[0] - 0.125, one[1] + min(0.125, -one[1])
-    forged.recompute()
-
-
-def anothers_answers(forged):
-    """The answers of one editor, under the name and settings of another."""
-    identity("editor", "fields", "steps", value=3)(forged)
 
 
 def as_memit(forged):
@@ -671,6 +502,9 @@ def as_memit(forged):
     forged.recompute()
 
 
+TEXT = {"tokens": [[5, 6]], "logprobs": [[-2.0, -1.0]], "argmax": [[5, 6]]}
+
+
 def as_sequence(forged):
     """Single edits as the end of a sequence, with the row of the text that a sequence has."""
     regime = asdict(eh.Regime("sequential"))
@@ -678,85 +512,71 @@ def as_sequence(forged):
     forged.manifest["visits"] += 1
     for row in forged.rows:
         row["state"] = CASES
-    appended(forged, case="control:text", state=CASES, values={}, **{key: [TEXT] for key in SIDES})
-    forged.rows[-1]["after"] = [{**TEXT, "logprobs": [[-2.0, -1.01]]}]
+    after = [{**TEXT, "logprobs": [[-2.0, -1.01]]}]
+    more(case="control:text", state=CASES, values={}, before=[TEXT], after=after)(forged)
     forged.identify()
     forged.recompute()
 
 
-TEXT = {"tokens": [[5, 6]], "logprobs": [[-2.0, -1.0]], "argmax": [[5, 6]]}
-SIDES = ("before", "after")
+def withdrawn(forged):
+    first = forged.rows[0]
+    row = {"v": 4, "seq": 1, "fp": first["fp"], "withdraws": [0, 0], "why": "a leak"}
+    forged.rows[1:1] = [row, copy.deepcopy(first)]
+    forged.number()
 
 
-def another_seed(forged):
-    identity("editor", "fields", "seed", value=7)(forged)
+def all_rows(**changes):
+    return lambda forged: [row.update(copy.deepcopy(changes)) for row in forged.rows]
 
 
-def faster(forged):
-    for number, row in enumerate(forged.rows):
-        row["seconds"] = {"edit": 0.001 + number / 1e6, "evaluate": 0.001 + number / 1e6}
+def other_label(forged):
+    forged.manifest["label"] = forged.submission["editor"] = "my-new-sota"
+    forged.recompute()
 
 
-def tries_made_one(forged):
-    """What failed at first, and was run until it did not, without a trace: such rows are honest ones."""
-    forged.rows[2]["message"] = ""
+def rounded(answer):
+    answer["logprobs"] = [[math.floor(1e3 * p) / 1e3 for p in one] for one in answer["logprobs"]]
 
 
-def diagnostics(forged):
-    for row in forged.rows:
-        row["edit"] = {"loss": 0.0}
-
-
-def machine(forged):
-    environment = {"device": "cuda", "torch": "9.9"}
-    forged.manifest["segments"] = [{"from": 0, "to": None, "environment": environment}]
-
-
-def untuned(forged):
-    forged.submission["tuned_on"] = "nothing, truly"
-
-
-def somebody(forged):
-    forged.submission["contact"] = "somebody.else@example.org"
-
-
+ONE = slice(4, 5)
+MACHINE = {"from": 0, "to": None, "environment": {"device": "cuda", "torch": "9.9"}}
 REPLAYED = {
     "better answers, all that follows": consistent,
     "one better answer, all that follows": consistent_in_one,
-    "better tokens called likeliest": likeliest,
-    "tokens of another word": other_tokens,
-    "a likeliest token with a likelier rival": after(all_right),
-    "several likeliest tokens of one context": pre(torn),
-    "a certain token that is not the likeliest": after(not_the_likeliest),
-    "two rivals that are both certain": after(two_certain_rivals),
+    "better tokens called likeliest": answers(likeliest),
+    "tokens of another word": answers(other_tokens, rows=ONE),
+    "a likeliest token with a likelier rival": answers(all_right, rows=ONE),
+    "several likeliest tokens of one context": answers(torn),
+    "a certain token that is not the likeliest": answers(not_the_likeliest, rows=ONE),
+    "two rivals that are both certain": answers(two_certain_rivals, rows=ONE),
     "edits that change nothing": still,
-    "a failure that was none": failing,
-    "rows that are alike": copied,
+    "a failure that was none": put("rows.4.status", "edit_failed", "recompute"),
+    "rows that are alike": answers(copied),
     "all shares at their best": perfect,
     "another editor's name and settings": as_memit,
     "single edits told as a sequence": as_sequence,
     "another vocabulary": vocabulary,
-    "answers under other settings": anothers_answers,
-    "answers under another seed": another_seed,
+    "answers under other settings": identity("editor.fields.steps", 3),
+    "answers under another seed": identity("editor.fields.seed", 7),
 }
 """What a replay finds, if it draws one of the cases."""
 FEW = ("one better answer, all that follows", "better tokens called likeliest")
 """What is of so few probes of a role that the replay tells how many cases agree, and rejects nothing."""
 NEVER = {
-    "a faster machine": faster,
-    "no time at all": no_time,
-    "numbers rounded within the tolerance": rounded,
-    "tries that are not told": tries_made_one,
-    "made-up diagnostics": diagnostics,
-    "another machine": machine,
-    "a false word on tuning": untuned,
-    "a tuned preset, tuned on nothing": set_in("submission", "tuned_on", " None"),
-    "another try": tried_again,
+    "a faster machine": all_rows(seconds={"edit": 0.001, "evaluate": 0.001}),
+    "no time at all": all_rows(seconds={"edit": 0.0, "evaluate": 0.0}),
+    "numbers rounded within the tolerance": answers(rounded),
+    "tries that are not told": put("rows.2.message", ""),
+    "made-up diagnostics": all_rows(edit={"loss": 0.0}),
+    "another machine": put("manifest.segments", [MACHINE]),
+    "a false word on tuning": put("submission.tuned_on", "nothing, truly"),
+    "a tuned preset, tuned on nothing": put("submission.tuned_on", " None"),
+    "another try": both(put("rows.2.status", "oom"), more(**{"try": 2, "status": "ok"})),
     "withdrawn rows": withdrawn,
-    "another editor's name": set_in("submission", "editor", "mine"),
+    "another editor's name": put("submission.editor", "mine"),
     "an editor's label of one's own": other_label,
-    "another model's name": other_model,
-    "another's name": somebody,
+    "another model's name": put("manifest.model.name", "meta-llama/Llama-3-70B"),
+    "another's name": put("submission.contact", "somebody.else@example.org"),
 }
 """What nothing finds: it is no number of the board, or it is what happened before the run that is shown."""
 

@@ -1,4 +1,8 @@
-"""The command line in this process: what it prints, and how it ends."""
+"""The command line in this process, and Python in others: what they print, and how they end."""
+
+import os
+import subprocess
+import sys
 
 from click.testing import CliRunner
 
@@ -21,6 +25,27 @@ def failed(result, code: int, *parts: str) -> None:
     assert result.stderr.startswith(("error: ", "Usage: ")), result.stderr
     for part in parts:
         assert part in " ".join(result.stderr.split()), result.stderr
+
+
+def invoked(*args):
+    """Run a command on a terminal of 80 columns; return click's result."""
+    return CliRunner().invoke(main, [str(arg) for arg in args], env={"COLUMNS": "80"})
+
+
+def python(*args, cwd=None, path=(), **env):
+    """Run Python, with folders on its path; return what it printed. It must succeed."""
+    paths = [*map(str, path), os.environ.get("PYTHONPATH", "")]
+    more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, *map(str, args)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=os.environ | more | {name: str(value) for name, value in env.items()},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def edit_harness(*args):

@@ -8,6 +8,13 @@ from pathlib import Path
 from support.builders import ROOT
 
 DOCS = ROOT / "docs"
+TUTORIALS = {
+    "editor": (DOCS / "writing-an-editor.md", "steepest", 30),
+    "task": (DOCS / "writing-a-task.md", "passports", 35),
+    "metric": (DOCS / "writing-a-metric.md", "flips", 35),
+    "judge": (DOCS / "writing-a-judge.md", "opening", 35),
+}
+"""The page of each kind, what it writes, and how many lines that is at most."""
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 

@@ -1,6 +1,6 @@
-"""Misbehaving plugins, each in the suite that has to catch it, and a healthy one of each kind.
+"""Misbehaving plugins, each in the suites that have to catch it, and a healthy one of each kind.
 
-``caught`` says which checks fail, and words that the message of each has; `test_zoo` runs them all.
+``caught`` says which checks fail, and words that the message of each has; test_zoo.py runs them all.
 An editor with one fault is given the checks of its group only, which saves most of the time.
 """
 
@@ -19,7 +19,6 @@ from support.zoo_tasks import (
     EmptyCandidate,
     ForgetsTheSubject,
     HashedIds,
-    ItsOwnAttribute,
     ItsOwnNeighbour,
     Listed,
     NaNInATag,
@@ -47,8 +46,31 @@ TRACE = "test_earlier_edits_leave_no_trace_in_the_editor"
 SAME = "test_is_deterministic"
 FILE = "test_is_saved_and_loaded"
 OTHERS = "test_no_fact_is_its_own_neighbour"
+WITHIN = "test_leaves_the_model_as_it_was_when_interrupted"
+FLOATS = "test_values_are_finite_floats"
+SET = "test_summary_is_of_a_set_of_values"
+ELSEWHERE = "test_cases_are_the_same_in_another_process"
+READING = "test_reading_leaves_the_process_as_it_was"
+SHAPE = "has the shape (32, 128), not (128, 32)"
+PURE = "a value depends on the case and its answers alone"
+KINDS = {"editor", "task", "metric", "judge"}
+REPLIES = tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))
 
 
+def in_suites(*suites, caught, among_others=False):
+    """Run suites on a plugin: the checks in ``caught`` fail with these words, and others if it says so."""
+
+    def run(plugin):
+        made = {"caught": caught, "everything": among_others, "task": Listed(), "replies": REPLIES}
+        (kind,) = {base.__name__.lower() for base in plugin.__mro__} & KINDS
+        name = f"Test{plugin.__name__}"
+        globals()[name] = type(name, suites, {**made, kind: plugin()})
+        return plugin
+
+    return run
+
+
+@in_suites(EditorTests, caught={})
 @dataclass
 class Steepest(Editor):
     """A step along the gradient of one projection."""
@@ -68,11 +90,17 @@ def changed(edit, change):
     return Edit({name: Dense(change(delta.dense())) for name, delta in edit.weights.items()})
 
 
-class TestHealthyEditor(EditorTests):
-    editor = Steepest()
-    caught = {}
-
-
+@in_suites(
+    EditorTests,
+    caught={
+        ALONE: "not put back: weights (transformer.h.0.mlp.c_proj.weight)",
+        SAME: "a generator of your own",
+        TRACE: "an editor keeps nothing",
+        SEVERAL: "",
+        EACH: "Not equal to tolerance",
+        RUN: "the editor changed the model itself",
+    },
+)
 class EditsInPlace(Steepest):
     def edit(self, model, requests):
         edit = super().edit(model, requests)
@@ -82,45 +110,22 @@ class EditsInPlace(Steepest):
         return edit
 
 
-class TestEditsInPlace(EditorTests):
-    editor = EditsInPlace()
-    caught = {
-        ALONE: "not put back: weights (transformer.h.0.mlp.c_proj.weight)",
-        SAME: "a generator of your own",
-        TRACE: "an editor keeps nothing",
-        SEVERAL: "",
-        EACH: "Not equal to tolerance",
-        RUN: "the editor changed the model itself",
-    }
-
-
+@in_suites(
+    StateChecks,
+    RecordChecks,
+    caught={
+        ALONE: "attributes of modules (the model._forward_hooks)",
+        WITHIN: "attributes of modules (the model._forward_hooks)",
+        RUN: "not as before: attributes of modules (the model._forward_hooks)",
+    },
+)
 class LeaksAForwardHook(Steepest):
     def edit(self, model, requests):
         model.module.register_forward_hook(lambda *_: None)
         return super().edit(model, requests)
 
 
-class TestLeaksAForwardHook(StateChecks, RecordChecks):
-    editor = LeaksAForwardHook()
-    caught = {
-        ALONE: "attributes of modules (the model._forward_hooks)",
-        "test_leaves_the_model_as_it_was_when_interrupted": "attributes of modules (the model._forward_hooks)",
-        RUN: "not as before: attributes of modules (the model._forward_hooks)",
-    }
-
-
-class LeaksABackwardHook(Steepest):
-    def edit(self, model, requests):
-        edit = super().edit(model, requests)
-        model.module.lm_head.register_full_backward_hook(lambda *_: None)
-        return edit
-
-
-class TestLeaksABackwardHook(StateChecks):
-    editor = LeaksABackwardHook()
-    caught = {ALONE: "attributes of modules (lm_head._backward_hooks"}
-
-
+@in_suites(StateChecks, RecordChecks, caught={WITHIN: "put back in a `finally`"})
 class LeavesAHookWhenInterrupted(Steepest):
     def edit(self, model, requests):
         handle = model.module.register_forward_hook(lambda *_: None)
@@ -129,13 +134,7 @@ class LeavesAHookWhenInterrupted(Steepest):
         return edit
 
 
-class TestLeavesAHookWhenInterrupted(StateChecks, RecordChecks):
-    editor = LeavesAHookWhenInterrupted()
-    caught = {
-        "test_leaves_the_model_as_it_was_when_interrupted": "put back in a `finally`",
-    }
-
-
+@in_suites(StateChecks, caught={ALONE: "attributes of modules (lm_head.training)"})
 class Trains(Steepest):
     def edit(self, model, requests):
         edit = super().edit(model, requests)
@@ -143,89 +142,33 @@ class Trains(Steepest):
         return edit
 
 
-class WantsGradients(Steepest):
-    def edit(self, model, requests):
-        edit = super().edit(model, requests)
-        model.module.requires_grad_(True)
-        return edit
-
-
-class PadsOnTheLeft(Steepest):
-    def edit(self, model, requests):
-        model.tokens.tokenizer.padding_side = "left"
-        return super().edit(model, requests)
-
-
-class ComputesInDouble(Steepest):
-    def edit(self, model, requests):
-        edit = super().edit(model, requests)
-        torch.set_default_dtype(torch.float64)
-        return edit
-
-
+@in_suites(StateChecks, caught={ALONE: "torch's random state"})
 class Seeds(Steepest):
     def edit(self, model, requests):
         torch.manual_seed(0)
         return super().edit(model, requests)
 
 
+@in_suites(
+    StateChecks,
+    caught={ALONE: f"the working directory (was {os.getcwd()}, is {tempfile.gettempdir()})"},
+)
 class ChangesTheDirectory(Steepest):
     def edit(self, model, requests):
         os.chdir(tempfile.gettempdir())
         return super().edit(model, requests)
 
 
-class ChangesTheEnvironment(Steepest):
-    def edit(self, model, requests):
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"
-        return super().edit(model, requests)
-
-
+@in_suites(StateChecks, caught={ALONE: "Python's random state"})
 class SeedsWhenPreparing(Steepest):
     def prepare(self, model):
         random.seed(0)
 
 
-class TestTrains(StateChecks):
-    editor = Trains()
-    caught = {ALONE: "attributes of modules (lm_head.training)"}
-
-
-class TestWantsGradients(StateChecks):
-    editor = WantsGradients()
-    caught = {ALONE: "parameters (lm_head.weight"}
-
-
-class TestPadsOnTheLeft(StateChecks):
-    editor = PadsOnTheLeft()
-    caught = {ALONE: "the tokenizer (padding_side)"}
-
-
-class TestComputesInDouble(StateChecks):
-    editor = ComputesInDouble()
-    caught = {ALONE: "the default dtype (was torch.float32, is torch.float64)"}
-
-
-class TestSeeds(StateChecks):
-    editor = Seeds()
-    caught = {ALONE: "torch's random state"}
-
-
-class TestChangesTheDirectory(StateChecks):
-    editor = ChangesTheDirectory()
-    caught = {ALONE: f"the working directory (was {os.getcwd()}, is {tempfile.gettempdir()})"}
-
-
-class TestChangesTheEnvironment(StateChecks):
-    editor = ChangesTheEnvironment()
-    caught = {ALONE: "the environment (TOKENIZERS_PARALLELISM)"}
-
-
-class TestSeedsWhenPreparing(StateChecks):
-    editor = SeedsWhenPreparing()
-    caught = {ALONE: "Python's random state"}
-
-
+@in_suites(
+    EditorTests,
+    caught={TRACE: "an editor keeps nothing of its requests", EACH: "Not equal to tolerance"},
+)
 @dataclass
 class RemembersRequests(Steepest):
     """Writes what it was asked before once more."""
@@ -240,110 +183,69 @@ class RemembersRequests(Steepest):
         return super().edit(model, self.seen)
 
 
-class TestRemembersRequests(EditorTests):
-    editor = RemembersRequests()
-    caught = {
-        TRACE: "an editor keeps nothing of its requests",
-        EACH: "Not equal to tolerance",
-    }
-
-
+@in_suites(
+    EffectChecks,
+    caught={
+        FIT: "edit() of one request: transformer.h.0.mlp.c_proj.weight has NaN or infinity",
+        LIKELIER: "gained nan nats",
+        SEVERAL: "gained nan nats",
+        ADDS_UP: "gained nan nats",
+    },
+)
 class ReturnsNaN(Steepest):
     def edit(self, model, requests):
         return changed(super().edit(model, requests), lambda tensor: tensor * float("nan"))
 
 
-class TestReturnsNaN(EffectChecks):
-    editor = ReturnsNaN()
-    caught = {
-        FIT: "edit() of one request: transformer.h.0.mlp.c_proj.weight has NaN or infinity",
-        LIKELIER: "gained nan nats",
-        SEVERAL: "gained nan nats",
-        ADDS_UP: "gained nan nats",
-    }
-
-
+@in_suites(EffectChecks, caught={FIT: SHAPE}, among_others=True)
 class Transposed(Steepest):
     def edit(self, model, requests):
         return changed(super().edit(model, requests), lambda tensor: tensor.T)
 
 
-SHAPE = "has the shape (32, 128), not (128, 32)"
-
-
-class TestTransposed(EffectChecks):
-    editor = Transposed()
-    everything = True
-    caught = {FIT: SHAPE}
-
-
+@in_suites(EffectChecks, caught={FIT: "returned a list: return an Edit"}, among_others=True)
 class ReturnsAList(Steepest):
     def edit(self, model, requests):
         return list(super().edit(model, requests).weights.items())
 
 
-class TestReturnsAList(EffectChecks):
-    editor = ReturnsAList()
-    everything = True
-    caught = {
-        FIT: "returned a list: return an Edit",
-    }
-
-
+@in_suites(RecordChecks, caught={"test_keeps_no_gradients": "holds the graph: detach() it"})
 class KeepsTheGraph(Steepest):
     def edit(self, model, requests):
         return changed(super().edit(model, requests), lambda t: t.clone().requires_grad_() * 1)
 
 
-class TestKeepsTheGraph(RecordChecks):
-    editor = KeepsTheGraph()
-    caught = {"test_keeps_no_gradients": "holds the graph: detach() it"}
-
-
+@in_suites(
+    StateChecks,
+    caught={
+        ALONE: "Python's random state",
+        WITHIN: "Python's random state",
+        SAME: "a generator of your own, seeded by a field",
+        TRACE: "an editor keeps nothing",
+    },
+)
 class DrawsAtRandom(Steepest):
     def edit(self, model, requests):
         noise = 1 + random.random()
         return changed(super().edit(model, requests), lambda tensor: tensor * noise)
 
 
-class TestDrawsAtRandom(StateChecks):
-    editor = DrawsAtRandom()
-    caught = {
-        ALONE: "Python's random state",
-        "test_leaves_the_model_as_it_was_when_interrupted": "Python's random state",
-        SAME: "a generator of your own, seeded by a field",
-        TRACE: "an editor keeps nothing",
-    }
-
-
+@in_suites(EffectChecks, caught={SEVERAL: "'The firm of Bob is Saab' was left out"})
 class TakesTheFirst(Steepest):
     def edit(self, model, requests):
         return super().edit(model, requests[:1])
 
 
-class TestTakesTheFirst(EffectChecks):
-    editor = TakesTheFirst()
-    caught = {SEVERAL: "'The firm of Bob is Saab' was left out"}
-
-
+@in_suites(EffectChecks, caught={ADDS_UP: ""})
 class Forgets(Steepest):
     def extend(self, model, previous, requests):
         return self.edit(model, requests)
 
 
-class TestForgets(EffectChecks):
-    editor = Forgets()
-    caught = {ADDS_UP: ""}
-
-
+@in_suites(EffectChecks, caught={EACH: "Not equal to tolerance"})
 class MixesBatches(Steepest):
     def edit_each(self, model, batches):
         return [self.edit(model, batches[0]) for _ in batches]
-
-
-class TestMixesBatches(EffectChecks):
-    editor = MixesBatches()
-    caught = {EACH: "Not equal to tolerance"}
 
 
 class Pooled:
@@ -358,6 +260,7 @@ class Pooled:
         return outputs + 9 * mean.mean(-1)[:, None, None] * torch.linspace(0, 1, outputs.shape[-1])
 
 
+@in_suites(EffectChecks, caught={SHARED: "leave out what rows.mask leaves out"})
 class PoolsOverPads(Steepest):
     all_there_is = True
 
@@ -371,44 +274,25 @@ class PoolsOverPads(Steepest):
             return replace(previous, adaptors={}) + self.edit(model, requests)
 
 
+@in_suites(EffectChecks, caught={})
 class PoolsOverTokens(PoolsOverPads):
     all_there_is = False
 
 
-class TestPoolsOverPads(EffectChecks):
-    editor = PoolsOverPads()
-    caught = {SHARED: "leave out what rows.mask leaves out"}
-
-
-class TestPoolsOverTokens(EffectChecks):
-    editor = PoolsOverTokens()
-    caught = {}
-
-
+@in_suites(RecordChecks, caught={FILE: "", RUN: "is plugin_error"})
 class Unrecordable(Steepest):
     def edit(self, model, requests):
         return replace(super().edit(model, requests), info={"loss": torch.tensor(1.0)})
 
 
-class TestUnrecordable(RecordChecks):
-    editor = Unrecordable()
-    caught = {
-        FILE: "",
-        RUN: "is plugin_error",
-    }
-
-
+@in_suites(RecordChecks, caught={RUN: "so-called"})
 class FormatsPrompts(Steepest):
     def edit(self, model, requests):
         assert all(request.prompt.format(request.subject) for request in requests)
         return super().edit(model, requests)
 
 
-class TestFormatsPrompts(RecordChecks):
-    editor = FormatsPrompts()
-    caught = {RUN: "so-called"}
-
-
+@in_suites(StateChecks, RecordChecks, caught={WITHIN: "DID NOT RAISE"})
 class GivesUpWithNaN(Steepest):
     def edit(self, model, requests):
         try:
@@ -418,90 +302,39 @@ class GivesUpWithNaN(Steepest):
             return Edit({"transformer.h.0.mlp.c_proj.weight": Dense(weight * float("nan"))})
 
 
-class TestGivesUpWithNaN(StateChecks, RecordChecks):
-    editor = GivesUpWithNaN()
-    caught = {
-        "test_leaves_the_model_as_it_was_when_interrupted": "DID NOT RAISE",
-    }
-
-
-class TestHealthyTask(TaskTests):
-    task = Listed()
-    caught = {}
-
-
-class TestDoubleIds(TaskTests):
-    task = DoubleIds()
-    caught = {"test_ids_are_unique_texts": "two cases have the id 'Ada'"}
-
-
-class TestHashedIds(TaskTests):
-    task = HashedIds()
-    caught = {
-        "test_cases_are_the_same_in_another_process": "use no hash(), set order, time or path"
-    }
-
-
-class TestShuffled(TaskTests):
-    task = Shuffled()
-    caught = {
+TASKS = {
+    Listed: {},
+    DoubleIds: {"test_ids_are_unique_texts": "two cases have the id 'Ada'"},
+    HashedIds: {ELSEWHERE: "use no hash(), set order, time or path"},
+    Shuffled: {
         "test_order_and_ids_are_fixed": "seed what is drawn",
-        "test_cases_are_the_same_in_another_process": "a case is another one there",
-        "test_reading_leaves_the_process_as_it_was": "Python's random state",
-    }
-
-
-class TestUnknownMetric(TaskTests):
-    task = UnknownMetric()
-    caught = {"test_its_metrics_measure_its_cases": "there is no metric 'no-such-metric'"}
-
-
-class TestNaNInATag(TaskTests):
-    task = NaNInATag()
-    caught = {
+        ELSEWHERE: "a case is another one there",
+        READING: "Python's random state",
+    },
+    UnknownMetric: {"test_its_metrics_measure_its_cases": "there is no metric 'no-such-metric'"},
+    NaNInATag: {
         "test_cases_are_json": "the case '0' is no strict JSON",
         "test_order_and_ids_are_fixed": "another order",
-    }
-
-
-class TestSetInATag(TaskTests):
-    task = SetInATag()
-    caught = {
+    },
+    SetInATag: {
         "test_cases_are_json": "Object of type set is not JSON serializable",
-        "test_cases_are_the_same_in_another_process": "Object of type set",
-    }
+        ELSEWHERE: "Object of type set",
+    },
+    ForgetsTheSubject: {
+        "test_prompts_have_their_subject": "'{} lives in' has none of the subjects ['Ada']"
+    },
+    EmptyCandidate: {"test_no_text_is_empty": "candidates=('Paris', '')) is empty"},
+    NothingToChoose: {
+        "test_no_text_is_empty": "0: the candidates ('Paris', 'Paris') are none, or not"
+    },
+    ItsOwnNeighbour: {OTHERS: "0: 'Ada lives in' is edited, and of the role neighborhood"},
+    SeedsWhenRead: {READING: "Python's random state"},
+}
+for task, words in TASKS.items():
+    in_suites(TaskTests, caught=words)(task)
 
 
-class TestForgetsTheSubject(TaskTests):
-    task = ForgetsTheSubject()
-    caught = {"test_prompts_have_their_subject": "'{} lives in' has none of the subjects ['Ada']"}
-
-
-class TestEmptyCandidate(TaskTests):
-    task = EmptyCandidate()
-    caught = {"test_no_text_is_empty": "candidates=('Paris', '')) is empty"}
-
-
-class TestNothingToChoose(TaskTests):
-    task = NothingToChoose()
-    caught = {"test_no_text_is_empty": "0: the candidates ('Paris', 'Paris') are none, or not"}
-
-
-class TestItsOwnNeighbour(TaskTests):
-    task = ItsOwnNeighbour()
-    caught = {OTHERS: "0: 'Ada lives in' is edited, and of the role neighborhood"}
-
-
-class TestItsOwnAttribute(TaskTests):
-    task = ItsOwnAttribute()
-    caught = {OTHERS: "0: 'Ada lives in' is edited, and of the role attribute"}
-
-
-class TestSeedsWhenRead(TaskTests):
-    task = SeedsWhenRead()
-    caught = {"test_reading_leaves_the_process_as_it_was": "Python's random state"}
-
-
+@in_suites(MetricTests, caught={})
 class Sure(Metric):
     """The likelihood of the first object."""
 
@@ -516,46 +349,45 @@ class Sure(Metric):
         return value
 
 
-class TestHealthyMetric(MetricTests):
-    metric = Sure()
-    task = Listed()
-    caught = {}
-
-
-class TestHealthyMetricWithoutATask(MetricTests):
-    metric = Sure()
-    caught = {}
-
-
-class CountsCalls(Sure):
-    calls = 0
-
-    def number(self, value):
-        self.calls += 1
-        return value / self.calls
-
-
+@in_suites(
+    MetricTests, caught={FLOATS: "post_X is nan: leave out what has no value", "test_is_pure": PURE}
+)
 class NotANumber(Sure):
     def number(self, value):
         return float("nan")
 
 
+@in_suites(
+    MetricTests,
+    caught={
+        FLOATS: "post_X is 3.0, and its measure says that it is from 0.0 to 1",
+        SET: "its measure says that it is from 0.0 to 1",
+    },
+)
 class Doubles(Sure):
     def number(self, value):
         return 3.0
 
 
+@in_suites(
+    MetricTests,
+    caught={
+        "test_pre_values_describe_the_model_before_the_edit": "depends on the answers after the edit"
+    },
+)
 class LooksAhead(Sure):
     def measure(self, case, before, after):
         values = super().measure(case, before, after)
         return {**values, "pre_X": values["post_X"]} if values else {}
 
 
+@in_suites(MetricTests, caught={SET: "depends on the order of the cases"})
 class TakesTheLast(Sure):
     def summarize(self, columns):
         return {name: float(column[np.isfinite(column)][-1]) for name, column in columns.items()}
 
 
+@in_suites(MetricTests, caught={"test_is_pure": PURE})
 class RunningMean(Sure):
     """The mean so far in the order in which it first saw the values: pure when asked again."""
 
@@ -568,11 +400,16 @@ class RunningMean(Sure):
         return sum(self.seen[: self.seen.index(value) + 1]) / (self.seen.index(value) + 1)
 
 
+@in_suites(MetricTests, caught={"test_is_pure": PURE})
 class DrawsNoise(Sure):
     def number(self, value):
         return value * random.random()
 
 
+@in_suites(
+    MetricTests,
+    caught={"test_changes_no_argument": "it changed the answers after the edit that it was given"},
+)
 class CleansAnswers(Sure):
     def measure(self, case, before, after):
         values = super().measure(case, before, after)
@@ -580,69 +417,9 @@ class CleansAnswers(Sure):
         return values
 
 
-PURE = "a value depends on the case and its answers alone"
-
-
-class TestCountsCalls(MetricTests):
-    metric = CountsCalls()
-    task = Listed()
-    caught = {"test_is_pure": PURE}
-
-
-class TestNotANumber(MetricTests):
-    metric = NotANumber()
-    task = Listed()
-    caught = {
-        "test_values_are_finite_floats": "post_X is nan: leave out what has no value",
-        "test_is_pure": PURE,
-    }
-
-
-class TestDoubles(MetricTests):
-    metric = Doubles()
-    task = Listed()
-    caught = {
-        "test_values_are_finite_floats": "post_X is 3.0, and its measure says that it is from 0.0 to 1",
-        "test_summary_is_of_a_set_of_values": "its measure says that it is from 0.0 to 1",
-    }
-
-
-class TestLooksAhead(MetricTests):
-    metric = LooksAhead()
-    task = Listed()
-    caught = {
-        "test_pre_values_describe_the_model_before_the_edit": "depends on the answers after the edit"
-    }
-
-
-class TestTakesTheLast(MetricTests):
-    metric = TakesTheLast()
-    task = Listed()
-    caught = {
-        "test_summary_is_of_a_set_of_values": "depends on the order of the cases",
-    }
-
-
-class TestRunningMean(MetricTests):
-    metric = RunningMean()
-    task = Listed()
-    caught = {"test_is_pure": PURE}
-
-
-class TestDrawsNoise(MetricTests):
-    metric = DrawsNoise()
-    task = Listed()
-    caught = {
-        "test_is_pure": PURE,
-    }
-
-
-class TestCleansAnswers(MetricTests):
-    metric = CleansAnswers()
-    task = Listed()
-    caught = {"test_changes_no_argument": "it changed the answers after the edit that it was given"}
-
-
+@in_suites(
+    MetricTests, caught={"test_changes_no_argument": "it changed the case that it was given"}
+)
 class TagsCases(Sure):
     def measure(self, case, before, after):
         if case.probes:
@@ -650,37 +427,10 @@ class TagsCases(Sure):
         return super().measure(case, before, after)
 
 
+@in_suites(MetricTests, caught={FLOATS: "post_X is a str: return float(...)"}, among_others=True)
 class ReturnsTexts(Sure):
     def number(self, value):
         return "1"
-
-
-class ReturnsAHugeInteger(Sure):
-    def number(self, value):
-        return 10**400
-
-
-FLOATS = "test_values_are_finite_floats"
-
-
-class TestTagsCases(MetricTests):
-    metric = TagsCases()
-    task = Listed()
-    caught = {"test_changes_no_argument": "it changed the case that it was given"}
-
-
-class TestReturnsTexts(MetricTests):
-    metric = ReturnsTexts()
-    task = Listed()
-    everything = True
-    caught = {FLOATS: "post_X is a str: return float(...)"}
-
-
-class TestReturnsAHugeInteger(MetricTests):
-    metric = ReturnsAHugeInteger()
-    task = Listed()
-    everything = True
-    caught = {FLOATS: "post_X is a int: return float(...)"}
 
 
 @dataclass
@@ -698,6 +448,7 @@ class Word(Judge):
         return Verdict("decided", float(reply.text == reply.key.right))
 
 
+@in_suites(JudgeTests, caught={})
 class AsksAServer(Word):
     """A judge of a server that does not listen, but for what it could say of the word itself."""
 
@@ -711,10 +462,15 @@ class AsksAServer(Word):
         return super().say(reply)
 
 
+@in_suites(
+    JudgeTests,
+    caught={"test_failures_are_never_scored": "what could not be judged is Verdict('pending')"},
+)
 class FailureIsWrong(AsksAServer):
     failed = Verdict("decided", 0.0)
 
 
+@in_suites(JudgeTests, caught={"test_failures_are_never_scored": "an error for users ends the run"})
 class FailureEndsTheRun(AsksAServer):
     def say(self, reply):
         verdict = super().say(reply)
@@ -723,59 +479,31 @@ class FailureEndsTheRun(AsksAServer):
         return verdict
 
 
+@in_suites(JudgeTests, caught={"test_verdicts_are_sound": "a decided one has a score in [0, 1]"})
 class OutOfRange(Word):
     def say(self, reply):
         return Verdict("decided", 100.0 * (reply.text == reply.key.right))
 
 
+@in_suites(
+    JudgeTests,
+    caught={
+        "test_verdicts_do_not_depend_on_the_other_replies": "order matters: a verdict depends on"
+    },
+)
 class ByOrder(Word):
     def judge(self, replies):
         verdicts = super().judge(replies)
         return [Verdict("decided", v.score / (1 + at)) for at, v in enumerate(verdicts)]
 
 
+@in_suites(JudgeTests, caught={"test_leaves_the_process_as_it_was": "Python's random state"})
 class SeedsWhenJudging(Word):
     def say(self, reply):
         random.seed(0)
         return super().say(reply)
 
 
-REPLIES = tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))
-
-
-class TestHealthyJudge(JudgeTests):
-    judge = AsksAServer()
-    replies = REPLIES
+class TestWithoutATask(MetricTests):
+    metric = Sure()
     caught = {}
-
-
-class TestFailureIsWrong(JudgeTests):
-    judge = FailureIsWrong()
-    replies = REPLIES
-    caught = {"test_failures_are_never_scored": "what could not be judged is Verdict('pending')"}
-
-
-class TestFailureEndsTheRun(JudgeTests):
-    judge = FailureEndsTheRun()
-    replies = REPLIES
-    caught = {"test_failures_are_never_scored": "an error for users ends the run"}
-
-
-class TestOutOfRange(JudgeTests):
-    judge = OutOfRange()
-    replies = REPLIES
-    caught = {"test_verdicts_are_sound": "a decided one has a score in [0, 1]"}
-
-
-class TestByOrder(JudgeTests):
-    judge = ByOrder()
-    replies = REPLIES
-    caught = {
-        "test_verdicts_do_not_depend_on_the_other_replies": "order matters: a verdict depends on"
-    }
-
-
-class TestSeedsWhenJudging(JudgeTests):
-    judge = SeedsWhenJudging()
-    replies = REPLIES
-    caught = {"test_leaves_the_process_as_it_was": "Python's random state"}

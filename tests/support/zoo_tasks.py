@@ -71,16 +71,9 @@ class NothingToChoose(Listed):
 
 
 class ItsOwnNeighbour(Listed):
-    role = "neighborhood"
-
     def cases(self):
-        query = Choose(REQUEST.text, (REQUEST.target_new, REQUEST.target_true))
         own = case("0")
-        yield Case("0", own.requests, (*own.probes, Probe(self.role, query)))
-
-
-class ItsOwnAttribute(ItsOwnNeighbour):
-    role = "attribute"
+        yield Case("0", own.requests, (*own.probes, Probe("neighborhood", own.probes[0].query)))
 
 
 class SeedsWhenRead(Listed):

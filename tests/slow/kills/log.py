@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -32,66 +31,33 @@ MOST, LONGEST = 20, 0.006
 """A process is killed after so many rows at most and so many seconds more, however slow it is."""
 
 
-@dataclass
-class Tally:
-    """What became of the kills so far."""
-
-    kills: int = 0
-    folders: int = 0
-    acknowledged: int = 0
-    torn: int = 0
-    lost: int = 0
-    twice: int = 0
-    different: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing was lost, doubled or changed."""
-        return self.lost == self.twice == self.different == 0
-
-
-def kill(kills: int, seed: int, rows: int = ROWS) -> Tally:
-    """Kill writers so often, in as many folders as they fill, and return what was found."""
-    rng, tally = random.Random(seed), Tally()
-    with tempfile.TemporaryDirectory() as temporary:
-        whole = Path(temporary, "whole")
-        write(whole, rows)
-        expected = samples(whole).read_bytes()
-        while tally.kills < kills:
-            fill(Path(temporary, str(tally.folders)), rows, kills, rng, tally)
-            tally.different += samples(Path(temporary, str(tally.folders))).read_bytes() != expected
-            tally.folders += 1
-    return tally
-
-
-def fill(parent: Path, rows: int, kills: int, rng: random.Random, tally: Tally) -> None:
-    """Write a folder to its end, by processes that are killed as long as kills are left."""
+def killed(parent: Path, kills: int, rng: random.Random) -> Counter[str]:
+    """Write a folder to its end, by processes that are killed so often at most; return what became of it."""
+    found: Counter[str] = Counter(folders=1)
     kept: set[str] = set()
     done = False
     while not done:
-        last = tally.kills >= kills
+        last = found["kills"] >= kills
         after = None if last else (rng.randrange(MOST), rng.uniform(0, LONGEST))
-        acknowledged, done = _killed(parent, rows, after)
-        tally.kills += not done
-        tally.acknowledged += len(acknowledged)
-        tally.torn += _torn(parent)
-        tally.twice += len(kept & set(acknowledged))
-        kept |= set(acknowledged)
-        tally.lost += len(kept - set(cases(parent)))
-    tally.twice += sum(count - 1 for count in Counter(cases(parent)).values())
+        acknowledged, done = _writer(parent, after)
+        now = cases(parent)
+        found["kills"] += not done
+        found["acknowledged"] += len(acknowledged)
+        found["torn"] += samples(parent)[-1:] not in (b"", b"\n")
+        found["twice"] += len(kept & acknowledged) + len(now) - len(set(now))
+        kept |= acknowledged
+        found["lost"] += len(kept - set(now))
+    return found
 
 
-def _killed(parent: Path, rows: int, after: tuple[int, float] | None) -> tuple[list[str], bool]:
-    """Run a writer and kill it; return what it said was kept, and whether it was faster.
-
-    ``after`` is the number of rows to wait for, and the seconds from then on.
-    """
+def _writer(parent: Path, after: tuple[int, float] | None) -> tuple[set[str], bool]:
+    """Run a writer, and kill it after so many rows and seconds; return what it said was kept, and whether it ended."""
     read, said = os.pipe()
     if (child := os.fork()) == 0:
         os.close(read)
         code = 1
         try:
-            write(parent, rows, said)
+            write(parent, said)
             code = 0
         finally:
             os._exit(code)
@@ -103,48 +69,35 @@ def _killed(parent: Path, rows: int, after: tuple[int, float] | None) -> tuple[l
         time.sleep(after[1])
         os.kill(child, signal.SIGKILL)
     with os.fdopen(read, "rb") as file:
-        acknowledged = (heard + file.read()).decode().split()
+        acknowledged = set((heard + file.read()).decode().split())
     _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        raise AssertionError("a writer failed by itself")
+    assert not (os.WIFEXITED(status) and os.WEXITSTATUS(status)), "a writer failed by itself"
     return acknowledged, os.WIFEXITED(status)
 
 
-def write(parent: Path, rows: int, said: int | None = None) -> None:
+def write(parent: Path, said: int | None = None) -> None:
     """Write what a folder lacks, and say of each row that it is kept."""
     folder = RunFolder.open(parent, "run", IDENTITY, new=False)
-    folder.write_manifest(with_entries(MANIFEST, visits=rows))
+    folder.write_manifest(with_entries(MANIFEST, visits=ROWS))
     with folder.writing() as writer:
         there = {record.case for record in folder.records()}
-        for number in range(rows):
-            if str(number) not in there:
-                writer(_record(number))
-                if said is not None:
-                    os.write(said, b"%d " % number)
-    folder.write_results({"rows": rows})
+        for number in (number for number in range(ROWS) if str(number) not in there):
+            text = "x" * SIZES[number % len(SIZES)]
+            writer(Record(str(number), "ok", {"m": {"x": number / 7}}, after=[{"text": text}]))
+            if said is not None:
+                os.write(said, b"%d " % number)
+    folder.write_results({"rows": ROWS})
 
 
-def _record(number: int) -> Record:
-    size = SIZES[number % len(SIZES)]
-    return Record(str(number), "ok", {"m": {"x": number / 7}}, after=[{"text": "x" * size}])
-
-
-def samples(parent: Path) -> Path:
+def samples(parent: Path) -> bytes:
     """Return the log of the one run in a folder."""
-    return next(parent.glob("run-*"), parent / "none") / "samples.jsonl"
+    return b"".join(path.read_bytes() for path in parent.glob("run-*/samples.jsonl"))
 
 
 def cases(parent: Path) -> list[str]:
     """Return the cases of all whole rows, without the reader that is tried here."""
-    path = samples(parent)
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    lines = samples(parent).splitlines(keepends=True)
     return [line.split(b'"')[11].decode() for line in lines if line.endswith(b"\n")]
-
-
-def _torn(parent: Path) -> bool:
-    path = samples(parent)
-    data = path.read_bytes() if path.exists() else b""
-    return bool(data) and not data.endswith(b"\n")
 
 
 @click.command()
@@ -152,10 +105,17 @@ def _torn(parent: Path) -> bool:
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(kills: int, seed: int) -> None:
     """Kill, and say what was found; exit code 1 if anything was lost, doubled or changed."""
-    start = time.monotonic()
-    tally = kill(kills, seed)
-    print(f"{tally}, {time.monotonic() - start:.0f} s, torch imported: {'torch' in sys.modules}")
-    sys.exit(not tally.clean)
+    start, rng = time.monotonic(), random.Random(seed)
+    total = Counter(lost=0, twice=0, different=0)
+    with tempfile.TemporaryDirectory() as temporary:
+        write(whole := Path(temporary, "whole"))
+        while total["kills"] < kills:
+            folder = Path(temporary, str(total["folders"]))
+            found = killed(folder, kills - total["kills"], rng)
+            total.update(found, different=samples(folder) != samples(whole))
+    told = ", ".join(f"{what} {number}" for what, number in total.items())
+    print(f"{told}, {time.monotonic() - start:.0f} s, torch imported: {'torch' in sys.modules}")
+    sys.exit(bool(total["lost"] or total["twice"] or total["different"]))
 
 
 if __name__ == "__main__":
