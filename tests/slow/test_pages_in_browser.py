@@ -34,8 +34,8 @@ def many(base):
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("profile")) as found:
+def tab():
+    with browser() as found:
         yield found
 
 
@@ -140,9 +140,9 @@ def test_no_page_scrolls_sideways_whatever_its_width(tab, many, tmp_path, width)
 
 
 def test_without_scripts_all_tables_are_there(tab, base, many, tmp_path):
-    tab.send("Emulation.setScriptExecutionDisabled", value=True)
+    tab.scripts(False)
     tab.open(written(tmp_path, page.explore([base, many], "Plain")))
-    tab.send("Emulation.setScriptExecutionDisabled", value=False)
+    tab.scripts(True)
     seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
     assert tab.run(seen.format("article.run")) == 2
     assert tab.run(seen.format("#explorer, button, select")) == 0
