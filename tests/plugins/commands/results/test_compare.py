@@ -1,18 +1,19 @@
 """The command ``compare`` as it is typed."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
-from click.testing import CliRunner
 from support.builders import with_entries
-from support.commands import failed
+from support.commands import failed, invoked
 from support.loops import Push
 from support.made_runs import NAMES, made
 
 from edit_harness import Regime
-from edit_harness.cli import main
 from edit_harness.testing import tiny_model
+
+tell = partial(invoked, "compare")
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +21,7 @@ def runs(folder):
     return [made(folder, editor).folder.path for editor in (Push(), "prompt")]
 
 
-@pytest.fixture
-def tell(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    return lambda *args: CliRunner().invoke(main, ["compare", *map(str, args)])
-
-
-def test_a_table_in_eighty_columns_says_what_differs(tell, runs):
+def test_a_table_in_eighty_columns_says_what_differs(runs):
     result = tell(*runs)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -37,20 +32,18 @@ def test_a_table_in_eighty_columns_says_what_differs(tell, runs):
     assert "differs  nothing, at 1%" in tell(runs[0], runs[0]).stdout
     names = [line.split()[0] for line in lines if "↑" in line or "↓" in line]
     assert names == ["ES", "PS", "NS", "NS+", "S", "EM", "PM", "NM", "NM+", "NKL", "NKL+"]
-    labels = {line[:9].strip() for line in lines}
-    assert labels >= {"differs", "effect", "CI"}
+    assert {line[:9].strip() for line in lines} >= {"differs", "effect", "CI"}
 
 
-def test_the_same_as_data(tell, runs):
+def test_the_same_as_data(runs):
     data = json.loads(tell(*runs, "--json").stdout)
     assert data["cases"] == 10
     assert data["A"]["Editor"] == "push"
     found = data["measures"]
-    assert found["ES"]["test"] == "McNemar"
-    assert found["NM"]["test"] == "paired t"
-    assert found["S"]["test"] == "jackknife t"
-    assert all(each["p"] is not None for each in found.values())
+    tests = {"ES": "McNemar", "NM": "paired t", "S": "jackknife t"}
+    assert {name: found[name]["test"] for name in tests} == tests
     for each in found.values():
+        assert each["p"] is not None
         assert each["difference"] == pytest.approx(each["B"] - each["A"])
         assert each["low"] <= each["difference"] <= each["high"]
     assert "EA" in found  # details too
@@ -58,7 +51,7 @@ def test_the_same_as_data(tell, runs):
     assert {name[:3] for name in data["measures"]} == {"NKL"}
 
 
-def test_other_seeds_and_regimes_are_noted(tell, runs, folder):
+def test_other_seeds_and_regimes_are_noted(runs, folder):
     how = Regime("batch", 3)
     other = made(folder, Push(fails=("Ann",)), regime=how, seed=1).folder.path
     said = " ".join(tell(runs[0], other).stdout.split())
@@ -68,13 +61,13 @@ def test_other_seeds_and_regimes_are_noted(tell, runs, folder):
     assert "failed B: 3 of 10 cases failed and count as failures: 3 edit_failed" in said
 
 
-def test_a_run_in_which_every_edit_failed_has_nothing_to_compare(tell, runs, folder):
+def test_a_run_in_which_every_edit_failed_has_nothing_to_compare(runs, folder):
     """Item 13 of issue I: no zeros that look measured."""
     broken = made(folder, Push(fails=NAMES)).folder.path
     failed(tell(broken, runs[1]), 2, "every case of", "failed, so that nothing was measured")
 
 
-def test_runs_that_have_nothing_to_compare_are_told(tell, runs, folder, tmp_path):
+def test_runs_that_have_nothing_to_compare_are_told(runs, folder, tmp_path):
     def other(**settings):
         return made(folder, "prompt", **settings).folder.path
 
@@ -88,7 +81,7 @@ def test_runs_that_have_nothing_to_compare_are_told(tell, runs, folder, tmp_path
     failed(tell(runs[0], tmp_path), 2, "is no run folder")
 
 
-def test_a_run_that_is_not_finished(tell, runs, tmp_path):
+def test_a_run_that_is_not_finished(runs, tmp_path):
     run = made(tmp_path, "none", count=3)
     run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
     failed(tell(runs[0], run.folder.path), 7, "is not finished: 2 records missing")

@@ -1,19 +1,20 @@
 """Why two runs are different ones: the command ``diff``, and what it counts."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import IDENTITY, replace, with_entries
-from support.commands import failed
+from support.commands import failed, invoked
 from support.loops import Push
 from support.made_runs import made
 
 from edit_harness import Regime
-from edit_harness.cli import main
 from edit_harness.folder.manifest import as_json
 from edit_harness_plugins.commands.results import compare
 from edit_harness_plugins.commands.results.compare import Change
+
+tell = partial(invoked, "diff")
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +22,7 @@ def runs(folder):
     return [made(folder, editor) for editor in (Push(), Push(fails=("Ann",)))]
 
 
-@pytest.fixture
-def tell(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    return lambda *args: CliRunner().invoke(main, ["diff", *map(str, args)])
-
-
-def test_the_fields_that_differ_and_the_cases(tell, runs):
+def test_the_fields_that_differ_and_the_cases(runs):
     result = tell(*(run.folder.path for run in runs))
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
@@ -37,7 +32,7 @@ def test_the_fields_that_differ_and_the_cases(tell, runs):
     assert "2 ok edit_failed" in said
 
 
-def test_the_same_run_though_it_was_made_twice(tell, tmp_path):
+def test_the_same_run_though_it_was_made_twice(tmp_path):
     paths = [made(tmp_path, "none", count=1, new=True).folder.path for _ in range(2)]
     assert paths[0] != paths[1]
     result = tell(*paths)
@@ -93,7 +88,7 @@ def test_environments_are_told_apart_and_more_cases_are_no_other_run(folder, run
     assert (found.identity, len(found.shared), found.apart) == ([], 4, 6)
 
 
-def test_cases_of_a_sequence_are_counted_once(tell, folder):
+def test_cases_of_a_sequence_are_counted_once(folder):
     """Each is measured right after its edit and at the end, which is what is compared."""
     how = Regime("sequential", immediate=True)
     long, short = (made(folder, Push(), regime=how, count=count) for count in (10, 4))

@@ -1,13 +1,13 @@
 """``repair``: what is damaged is moved aside and said; what was there stays as it was."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import MANIFEST, with_entries
+from support.commands import failed, invoked
 from support.folders import made
 
-from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
 from edit_harness.folder.record import Record
@@ -18,8 +18,7 @@ def run(tmp_path):
     return made(tmp_path, 0)
 
 
-def repaired(path):
-    return CliRunner().invoke(main, ["repair", str(path)])
+repaired = partial(invoked, "repair")
 
 
 def lines(path):
@@ -90,26 +89,15 @@ def test_what_cannot_be_repaired_is_said(run, tmp_path):
     path, elsewhere = run / "manifest.json", tmp_path / "elsewhere.jsonl"
     whole = path.read_text()
     path.write_text(whole.replace('"visits": 6', '"visits": 5'))
-    refused(
-        run,
-        7,
-        "its content was changed after it was written",
-        "the command that made the run writes it again",
-    )
+    changed = "its content was changed after it was written"
+    failed(repaired(run), 7, changed, "the command that made the run writes it again")
     path.write_text(whole)
     with RunFolder(run).writing():
-        refused(run, 7, "in use by pid")
-    refused(tmp_path, 2, "is no run folder")
+        failed(repaired(run), 7, "in use by pid")
+    failed(repaired(tmp_path), 2, "is no run folder")
     (run / "samples.jsonl").rename(elsewhere)
     (run / "samples.jsonl").symlink_to(elsewhere)
-    refused(run, 7, "is a link")
-
-
-def refused(path, code, *parts):
-    done = repaired(path)
-    assert done.exit_code == code
-    for part in parts:
-        assert part in done.output
+    failed(repaired(run), 7, "is a link")
 
 
 def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
@@ -120,7 +108,7 @@ def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
     before = (run / "samples.jsonl").read_bytes()
     for name in ("manifest.json", "cases.jsonl"):
         (run / name).write_bytes((other.path / name).read_bytes())
-    refused(run, 7, "manifest.json is of another run than all rows are")
+    failed(repaired(run), 7, "manifest.json is of another run than all rows are")
     assert (run / "samples.jsonl").read_bytes() == before
 
 
