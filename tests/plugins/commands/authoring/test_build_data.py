@@ -93,9 +93,12 @@ def test_a_file_is_made(tell, tmp_path):
     assert len(json.loads((tmp_path / "data/made.json").read_text())) == 30
 
 
-def test_a_folder_is_made_also_in_an_empty_one(tell, tmp_path):
+@pytest.mark.parametrize(("place", "out"), [(".", "made"), ("made", ".")])
+def test_an_empty_folder_is_filled_also_the_working_one(tell, tmp_path, monkeypatch, place, out):
     (tmp_path / "made").mkdir()
-    assert tell(*seesaw("-o", "made")).exit_code == 0
+    monkeypatch.chdir(tmp_path / place)
+    result = tell(*seesaw("-o", out, "--triples", tmp_path / "people.jsonl"))
+    assert result.exit_code == 0, result.stderr
     assert "subjects.json" in names(tmp_path / "made")
     assert names(tmp_path) == GIVEN | {"made"}
 
@@ -180,11 +183,3 @@ def test_a_model_is_asked_only_if_it_is_named_here(tell, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_MODEL", "./none")
     monkeypatch.setenv("EDIT_HARNESS_OUT", "from-variable.json")
     assert "from-variable.json" in tell(*counterfact()).stdout
-
-
-def test_the_working_folder_itself_may_be_filled(tell, tmp_path, monkeypatch):
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
-    result = tell("seesaw", "--triples", tmp_path / "people.jsonl", "-o", ".")
-    assert result.exit_code == 0, result.stderr
-    assert "subjects.json" in names(tmp_path / "empty")

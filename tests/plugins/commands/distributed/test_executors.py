@@ -1,16 +1,16 @@
 """Executors by name, what they are told wrongly, and how a driver loads what others run."""
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
-from click.testing import CliRunner
-from support.commands import failed
+from support.builders import record
+from support.commands import failed, invoked, stored
 from support.local_workers import Together
 
 import edit_harness as eh
 from edit_harness import hookimpl
-from edit_harness.cli import main
 from edit_harness.errors import HarnessError, ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
@@ -71,10 +71,12 @@ def chosen(name, settings):
     return build_component(Plugins.installed().find("executor", name), settings)
 
 
-def test_this_process_is_the_default():
+def test_this_process_loads_what_it_is_told_and_a_driver_only_identifies_the_model(other):
+    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
     local = chosen("local", {})
     assert local.turns({}) is turns
-    assert local.loading({"device": "cuda"}) == {"device": "cuda"}
+    assert local.loading(given) == given
+    assert chosen("other", {}).loading(given) == {**given, "device": "cpu", "device_map": None}
 
 
 @pytest.mark.parametrize(
@@ -92,21 +94,18 @@ def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name,
     assert error.value.cause.startswith(told)
 
 
-def test_a_driver_only_identifies_the_model(other):
-    executor = chosen("other", {})
-    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
-    assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
-
-
 def test_python_and_the_command_run_on_workers(other, tmp_path):
-    given = {"task": "counterfactplus", "limit": 2, "editor": "prompt"}
+    model, facts = str(stored(tmp_path)), tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0), record(1, subject="Bob")]))
+    given = {"model": model, "task": "counterfact", "editor": "prompt"}
+    given["task_args"] = {"data": str(facts)}
     workers = {"executor": "other", "executor_args": {"num_workers": 2}}
     expected = eh.evaluate(**given, output=tmp_path / "one")
     found = eh.evaluate(**given, output=tmp_path / "two", **workers)
     assert found.estimates == expected.estimates
-    args = ["-t", "counterfactplus", "--limit", "2", "--editor", "prompt", "--executor", "other"]
-    args += ["--executor-args", "num_workers=2", "-o", str(tmp_path / "three")]
-    done = CliRunner().invoke(main, args)
+    args = ("-m", model, "-t", "counterfact", "--task-args", f"data={facts}", "--editor", "prompt")
+    args += ("--executor", "other", "--executor-args", "num_workers=2", "-o", tmp_path / "three")
+    done = invoked(*args)
     assert done.exit_code == 0
     assert "on 2 workers of other" in " ".join(done.stderr.split())
     assert [(made.size, made.closed) for made in other] == [(2, True)] * 2
@@ -128,6 +127,6 @@ def test_what_is_wrong_is_told_before_a_model_is_loaded_or_a_folder_made(
     other, tmp_path, monkeypatch, args, code, told
 ):
     monkeypatch.setattr(assembly, "load", lambda *given, **options: pytest.fail("it was loaded"))
-    given = ("--editor", "ft", "-o", str(tmp_path), "--executor", *args)
-    failed(CliRunner().invoke(main, given), code, *told)
+    given = ("--editor", "ft", "-o", tmp_path, "--executor", *args)
+    failed(invoked(*given), code, *told)
     assert not list(tmp_path.iterdir())

@@ -65,14 +65,6 @@ def plugins(monkeypatch):
     monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)
 
 
-def test_a_card_says_what_the_worker_is(ordered, plugins):
-    card = Worker(0, ordered()).start().card
-    assert card["host"] == HOST
-    assert card["device"] == "cpu"
-    assert card["chunk"] == 2
-    assert "edit-harness" in dict(card["identities"][0].code)
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [

@@ -220,9 +220,3 @@ def test_flaws_have_no_unedited_row(tables):
     rows = tables["Seesaw-CF, Table 6"].rows
     assert {names[2] for names, _ in rows} == {"ft-l"}
     assert [names[0] for names, _ in rows] == ["work", "language", "birth", "gender", "citizenship"]
-
-
-def test_a_change_of_confidence_is_not_ranked():
-    """A collapsed editor has the largest D_d."""
-    tables = [table for table in PRINTED if table.name.startswith("Seesaw-CF, Tables")]
-    assert [table.ranked for table in tables] == [False] * len(tables) != []

@@ -79,9 +79,6 @@ def test_runs_that_have_nothing_to_compare_are_told(runs, folder, tmp_path):
     failed(tell(*apart), 2, "have no metric in common", "--metrics NAME")
     failed(tell(*runs, "--metrics", "ripple"), 2, "have no measure in common")
     failed(tell(runs[0], tmp_path), 2, "is no run folder")
-
-
-def test_a_run_that_is_not_finished(runs, tmp_path):
     run = made(tmp_path, "none", count=3)
     run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
     failed(tell(runs[0], run.folder.path), 7, "is not finished: 2 records missing")

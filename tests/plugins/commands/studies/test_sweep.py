@@ -152,10 +152,8 @@ def test_one_field_has_a_table(folder):
 @pytest.mark.parametrize(
     ("args", "code", "cause"),
     [
-        ((*ROME,), 2, "a sweep without a grid has nothing to try"),
         ((*ROME, "--grid", "lr=0.5,-1"), 2, "at lr=-1.0: editor rome: field lr=-1.0 is not float > 0"),
         (("--layers", "0", "--editor-args", PLAIN), 4, "at layer=0: there is no second moment"),
-        ((*ROME, "--layers", "2"), 2, "--layers has '2', and the model has layers 0 to 1"),
         ((*ROME, "--layers", "0", "--dev", "4"), 2,
          "task counterfact has 6 cases, and --dev 4 would leave fewer than that to test"),
         ((*ROME, "--layers", "0", "--editor-args", "layer=1"), 2,
