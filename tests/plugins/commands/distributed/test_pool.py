@@ -160,12 +160,8 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
     assert statuses(folder) == INVALID | {"case 7": "device_error"}
     (record,) = (record for record in folder.records() if record.case == "case 7")
     assert record.message == "2 workers died of it, the last of them: killed"
-    found = rows(folder)
-    assert {v for v in alone if found[v] != alone[v]} <= {
-        ("case 7", 0),
-        ("case 6", 0),
-        ("case 8", 0),
-    }
+    found, near = rows(folder), {(f"case {n}", 0) for n in (6, 7, 8)}
+    assert {v for v in alone if found[v] != alone[v]} <= near
     assert [batch.alone for batch in bench.workers.sent].count(True) == 3
     deadly.clear()
     bench.run(together(1), retry=True)
@@ -210,9 +206,8 @@ def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
 
 
 def test_workers_that_do_not_start_end_the_run(bench):
-    with pytest.raises(
-        ResourceError, match=r"3 workers in a row died before .* no memory"
-    ) as error:
+    dead = r"3 workers in a row died before .* no memory"
+    with pytest.raises(ResourceError, match=dead) as error:
         bench.run(together(2, lambda worker, unit, count: unit < 0))
     assert error.value.remedy == "install the same on every worker"
     (folder,) = bench.last.values()
@@ -249,19 +244,15 @@ def other_code(found):
     return [with_entries(e, code=[[name, f"{d}0"] for name, d in e.code]) for e in found]
 
 
+ANOTHER_CODE = {"identities": other_code, "host": lambda _: "node7"}
+ANOTHER_DEVICE = {"environment": lambda known: {**known, "processor": "H200"}}
+
+
 @pytest.mark.parametrize(
     ("fields", "error", "told"),
     [
-        (
-            {"identities": other_code, "host": lambda _: "node7"},
-            PluginError,
-            "the worker on node7 has another edit-harness",
-        ),
-        (
-            {"environment": lambda known: {**known, "processor": "H200"}},
-            DataError,
-            "has processor H200, not cpu as that on ",
-        ),
+        (ANOTHER_CODE, PluginError, "the worker on node7 has another edit-harness"),
+        (ANOTHER_DEVICE, DataError, "has processor H200, not cpu as that on "),
     ],
 )
 def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):

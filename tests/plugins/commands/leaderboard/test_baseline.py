@@ -5,13 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from support.builders import IDENTITY, with_entries
 from support.bundles import plugins
+from support.commands import invoked
 
 import edit_harness as eh
 from edit_harness import DataError, Divergence, Scores, Text
-from edit_harness.cli import main
 from edit_harness.data import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.settings import source_of
@@ -45,11 +44,8 @@ def moved(by):
     return [Scores(SCORES.tokens, ((-0.5 + by, -0.25), (-2.0,)), SCORES.argmax), ANSWERS[1]]
 
 
-def test_the_same_answers_agree():
-    assert compared(ANSWERS) == ""
-
-
 def test_values_are_compared_within_the_tolerance():
+    assert compared(ANSWERS) == ""
     assert compared(moved(1e-5)) == ""
     for by in (2e-4, -2e-4):
         assert compared(moved(by)).startswith("1 of 4 values")
@@ -112,10 +108,8 @@ def test_a_mismatch_is_told_in_a_line(tmp_path):
     baseline.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
     source = ModelSource("m", baselines=str(tmp_path))
     assert baseline.mismatch(source, OF_RUN, [(CASE, ANSWERS)]) == ""
-    told = baseline.mismatch(source, OF_RUN, [(CASE, moved(0.5))])
-    assert told.startswith(
-        "1 of 4 values before the edits are not those of the baseline (worst 0.5"
-    )
+    told = "1 of 4 values before the edits are not those of the baseline (worst 0.5"
+    assert baseline.mismatch(source, OF_RUN, [(CASE, moved(0.5))]).startswith(told)
     assert baseline.mismatch(ModelSource("m"), OF_RUN, [(CASE, moved(0.5))]) == ""
 
 
@@ -147,10 +141,8 @@ def test_the_command_writes_what_a_run_answers_before_its_edits(tmp_path):
     facts = json.loads(Path(source_of(plugins(), "pocket").data["counterfact"]).read_text())[:3]
     facts[1]["requested_rewrite"]["prompt"] += " x" * 3000
     (tmp_path / "facts.json").write_text(json.dumps(facts))
-    args = ["-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}"]
-    done = CliRunner().invoke(
-        main, ["leaderboard", "baseline", *args, "--out", str(tmp_path / "b.jsonl")]
-    )
+    args = ("-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}")
+    done = invoked("leaderboard", "baseline", *args, "--out", tmp_path / "b.jsonl")
     assert done.exit_code == 0, done.output
     found = baseline.read(tmp_path / "b.jsonl")
     assert found.header.name == "pocket"
