@@ -38,7 +38,7 @@ HEADINGS = {
               "trust_remote_code", "allow_pickle_weights"),
     "Judge": ("judge", "judge_args"),
     "Many machines": ("shard", "executor", "executor_args"),
-    "Failures": ("on_error", "retry_failed", "new", "debug"),
+    "Failures": ("on_error", "retry_failed", "new"),
     "Plugins": ("plugin", "only_plugins", "block_plugins"),
     "Output": ("verbose", "as_json", "config", "quiet", "help_all", "help"),
 }  # fmt: skip
@@ -247,7 +247,6 @@ def settings(name: str, help: str) -> Callable[..., Any]:
     return click.option(name, help=help, **ARGS)
 
 
-debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -22,7 +22,7 @@ from edit_harness.folder.manifest import Manifest, ShardInfo
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import SETTINGS, command, debug, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, with_plugins
 from edit_harness_plugins.reading import check_writable, own_metrics
 from edit_harness_plugins.segments import extended
 
@@ -39,9 +39,8 @@ ANEW = "run the shards anew, with --new"
 @click.option("-o", "--output", default="results", show_default=True, metavar="DIR",
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
-@debug
 @with_plugins
-def command(plugins: Plugins, debug: bool, shards: Sequence[str], output: str, new: bool) -> int:
+def command(plugins: Plugins, shards: Sequence[str], output: str, new: bool) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 

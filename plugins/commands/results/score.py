@@ -23,15 +23,7 @@ from edit_harness.run.estimates import values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
-from edit_harness_plugins.command_line import (
-    SETTINGS,
-    as_json,
-    command,
-    debug,
-    many,
-    takes,
-    with_plugins,
-)
+from edit_harness_plugins.command_line import SETTINGS, as_json, command, many, takes, with_plugins
 from edit_harness_plugins.inputs import elsewhere
 from edit_harness_plugins.reading import answers, check_finished, own_metrics, revalued
 
@@ -54,7 +46,6 @@ IN_USE = "wait until it has ended"
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json
-@debug
 @with_plugins
 def score(
     plugins: Plugins,
@@ -66,7 +57,6 @@ def score(
     quiet: bool,
     verbose: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
     several, codes = len(runs) > 1, [console.DONE]
