@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,7 +86,10 @@ class Command(click.Command):
         ordered = {heading: sections[heading] for heading in HEADINGS if heading in sections}
         if names:
             with formatter.section("More, which --help-all explains"):
-                formatter.write_dl([(heading, " ".join(rows)) for heading, rows in ordered.items()])
+                wrap = partial(textwrap.wrap, width=formatter.width - 20, break_on_hyphens=False)
+                named = {heading: wrap(" ".join(rows)) for heading, rows in ordered.items()}
+                # As it is: click would break flags at their hyphens.
+                formatter.write_dl([(at, "\b\n" + "\n".join(each)) for at, each in named.items()])
             return
         for heading, rows in ordered.items():
             with formatter.section(heading):
