@@ -164,7 +164,7 @@ def edit_harness_register_adaptors(register: Register) -> None:
 
 @hookspec
 def edit_harness_register_suites(register: Register) -> None:
-    """Register conformance suites, by which ``edit-harness check`` tries this package's components.
+    """Register conformance suites, by which ``edit-harness plugins check`` tries this package's components.
 
     They are subclasses of those in `edit_harness.testing`, named as text, since they need pytest. A component
     without a suite is tried with its defaults. A judge or a builder needs one: its author gives replies.

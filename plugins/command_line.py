@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, fields
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,11 +21,153 @@ from edit_harness.registry import guard, packages
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.options import ARGS, HELP, listed
 
+from . import terminal
+
 T = TypeVar("T")
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
 BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
+RENAMED = {"--output-path": "--output", "--out": "--output", "--samples": "--noises"}
+"""Flags by their old names, which commands take that have the new one only."""
+MOST = 20
+"""Flags of which the help is one page; of more it names the usual ones, and lists the others by heading."""
+HEADINGS = {
+    "Edits": ("edit_conflicts", "eval_at", "preset", "seed"),
+    "Questions": ("task_args", "samples", "metrics", "control", "control_args"),
+    "Model": ("dtype", "chat_template", "model_args", "device_map", "batch_size",
+              "trust_remote_code", "allow_pickle_weights"),
+    "Judge": ("judge", "judge_args"),
+    "Many machines": ("shard", "executor", "executor_args"),
+    "Failures": ("on_error", "retry_failed", "new"),
+    "Plugins": ("plugin", "only_plugins", "block_plugins"),
+    "Output": ("verbose", "as_json", "config", "quiet", "help_all", "help"),
+}  # fmt: skip
+"""Options that few commands need, by their names."""
+
+
+class Command(click.Command):
+    """A command of ours: its many flags stand under headings, old names of flags are taken, and it can be quiet."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        names = {option for param in self.params for option in param.opts}
+        if "--quiet" not in names:
+            self.params.append(quiet)
+        if self.long:
+            self.params.append(help_all)
+
+    @property
+    def long(self) -> bool:
+        """Whether its help needs two levels."""
+        return len(self.params) > MOST
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the new names of flags for old ones, and say so."""
+        own = {option for param in self.params for option in param.opts}
+        for place, arg in enumerate(args):
+            old, equals, value = arg.partition("=")
+            if old in RENAMED and old not in own and (new := RENAMED[old]) in own:
+                renamed(old, new)
+                args[place] = new + equals + value
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the usual flags, and the others by heading: of a long help their names only, unless all are asked for."""
+        sections: dict[str, dict[str, tuple[str, str]]] = {"Options": {}}
+        heading_of = {name: heading for heading, names in HEADINGS.items() for name in names}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                heading = heading_of.get(str(param.name), "Options") if self.long else "Options"
+                sections.setdefault(heading, {})[max(param.opts, key=len)] = record
+        names = self.long and not ctx.meta.get(ALL)
+        with formatter.section("Options"):
+            formatter.write_dl([*sections.pop("Options").values()])
+        ordered = {heading: sections[heading] for heading in HEADINGS if heading in sections}
+        if names:
+            with formatter.section("More, which --help-all explains"):
+                wrap = partial(textwrap.wrap, width=formatter.width - 20, break_on_hyphens=False)
+                named = {heading: wrap(" ".join(rows)) for heading, rows in ordered.items()}
+                # As it is: click would break flags at their hyphens.
+                formatter.write_dl([(at, "\b\n" + "\n".join(each)) for at, each in named.items()])
+            return
+        for heading, rows in ordered.items():
+            with formatter.section(heading):
+                formatter.write_dl([*rows.values()])
+
+
+class Alias(click.Command):
+    """An old name of a command."""
+
+    def __init__(self, *now: str) -> None:
+        super().__init__(None)
+        self.now = now
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Return the context of the command as it is called now."""
+        assert isinstance(parent, click.Context)
+        assert isinstance(parent.command, click.Group)
+        name, *rest = self.now
+        renamed(str(info_name), " ".join(self.now))
+        now = parent.command.get_command(parent, name)
+        assert now
+        return now.make_context(name, [*rest, *args], parent, **extra)
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called; without one the default is."""
+
+    def __init__(self, *, default: str, commands: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.default, self.places = default, commands
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command, if there is one."""
+        return pkgutil.resolve_name(self.places[name]) if name in self.places else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+ALL = f"{__name__}.all"
+command = partial(click.command, cls=Command)
+
+
+def renamed(old: str, new: str) -> None:
+    """Say that something has another name now."""
+    terminal.err.print(f"note     {old} is now {new}", soft_wrap=True)
+
+
+def _explain(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        ctx.meta[ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+def _hush(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not terminal.err.quiet:
+        terminal.err.quiet = True
+        ctx.call_on_close(partial(setattr, terminal.err, "quiet", False))
+
+
+help_all = click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
+                        callback=_explain, help="Explain all flags.")  # fmt: skip
+quiet = click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_hush,
+                     help="Only the result.")  # fmt: skip
 
 
 def configure(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -107,7 +251,6 @@ def settings(name: str, help: str) -> Callable[..., Any]:
     return click.option(name, help=help, **ARGS)
 
 
-debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

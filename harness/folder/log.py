@@ -128,7 +128,7 @@ def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
     """Return the error for a row that is not as it was written."""
     return RunFolderError(
         f"row {seq} of {path} is damaged (byte {start}): {why}",
-        f"nothing was changed; edit-harness repair {path.parent}",
+        f"nothing was changed; edit-harness score --repair {path.parent}",
     )
 
 

@@ -67,6 +67,7 @@ class Seesaw(Builder):
     places: str = ""
     """A file of triples on P17 and P30, for places that the others do not locate."""
     seed: int = 0
+    """Seed of what is drawn."""
 
     def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
         """Write the folder; say how many cases each set has."""

@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 # fmt: off
 COMMANDS = {
     "Run": {
-        "run": ("run.measuring:run", "Edit case by case, ask before and after; the same again goes on."),
+        "run": ("run.measuring:run", "Edit case by case, and ask before and after."),
         "try": ("run.measuring:try_", "Edit one fact, and see the model before and after."),
-        "edit": ("run.measuring:edit", "Write all facts of a file into a model, and keep the result."),
-        "prepare": ("run.measuring:prepare", "Compute or fetch what run needs: second moments, data."),
+        "edit": ("run.measuring:edit", "Write a file of facts into a model, and keep it."),
+        "prepare": ("run.measuring:prepare", "Compute or fetch what a run needs."),
     },
     "Look": {
         "ls": ("catalog.list:ls", "List editors, tasks, metrics, models, and what is there else."),
-        "show": ("catalog.show:show", "Show the card of whatever `ls` lists."),
-        "case": ("results.case:case", "Show one case of a run: what was written, asked and answered."),
+        "show": ("catalog.show:show", "Show the card of what `ls` lists, or of a column."),
+        "case": ("results.case:case", "Show one case of a run: edit, questions, answers."),
         "score": ("results.score:score", "Compute the numbers of runs again, and fill in verdicts."),
-        "compare": ("results.compare:compare", "Test whether two runs differ, case by case."),
-        "diff": ("results.compare:diff", "Say why two runs are different ones, and in which cases."),
-        "report": ("report.report:report", "Write numbers down: as a table, for a paper, or as a page."),
-        "repair": ("results.repair:repair", "Move damaged lines of a run folder aside, so that it goes on."),
+        "compare": ("results.compare:compare", "Test whether two runs differ, case by case, and why."),
+        "report": ("report.report:report", "Write a table, a paper's table, or a page."),
     },
     "Study": {
         "sweep": ("studies.studies:sweep", "Try an editor's fields on a grid, and map what comes of it."),
@@ -42,19 +40,16 @@ COMMANDS = {
         "reproduce": ("studies.studies:reproduce", "Run a paper's table again, and compare it cell by cell."),
     },
     "Publish": {
-        "leaderboard": ("leaderboard:leaderboard", "Baselines of models, and the page that shows bundles."),
-        "submit": ("leaderboard:submit_command", "Make the bundle of a finished run that a leaderboard takes."),
-        "verify": ("leaderboard:verify_command", "Check bundles; exit code 6 if one is rejected."),
+        "leaderboard": ("leaderboard:leaderboard", "Submit a run, verify bundles, build the board's page."),
     },
     "Extend": {
-        "plugins": ("catalog.list:plugins", "Show what is installed, from where, and what is broken."),
-        "new": ("authoring.new:new", "Write a package of a plugin of one's own."),
-        "check": ("authoring.check:check", "Try a package: its conformance suites, and a small run."),
+        "plugins": ("authoring:plugins", "List what is installed, write a new package, check one."),
         "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),
     },
     "Many machines": {
-        "merge": ("distributed.merge:command", "Join the shards of one run to the run that it would have been."),
+        "merge": ("distributed.merge:command", "Join the shards of a run to one."),
     },
+    "": {name: (f"old_names:{name}", "") for name in ("diff", "repair", "new", "check", "submit", "verify")},
 }
 # fmt: on
 """By section: module and function of each, and what it does."""

@@ -55,6 +55,7 @@ class LMEval(Control):
     practical = ("batch_size", "include_path")
 
     task: str = ""
+    """A task or group, as lm-evaluation-harness names it."""
     limit: Natural = 0
     """Documents of each task, the first ones; 0 is all."""
     num_fewshot: Natural | None = None
@@ -62,6 +63,7 @@ class LMEval(Control):
     include_path: str = ""
     """A folder with tasks of one's own, in lm-evaluation-harness's YAML."""
     batch_size: Count = 8
+    """Rows of a forward pass."""
     _tasks: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _lm: Any = field(default=None, init=False, repr=False)
 

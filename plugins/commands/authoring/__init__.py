@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import click
+
+from edit_harness_plugins.command_line import Lazy
+
 Knows = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 """Takes prompts with objects, and tells of each whether a model goes on with the object, greedily."""
 
@@ -45,3 +49,12 @@ class Builder(ABC):
         fields give the same bytes. Raises `DataError` for facts or templates that are not right, and
         if nothing can be made of them.
         """
+
+
+@click.group(cls=Lazy, default="list", commands={
+    "list": "edit_harness_plugins.commands.catalog.list:plugins",
+    "new": f"{__name__}.new:new",
+    "check": f"{__name__}.check:check",
+})  # fmt: skip
+def plugins() -> None:
+    """List what is installed and what is broken, write a new package, check one."""

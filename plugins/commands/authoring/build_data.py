@@ -15,14 +15,21 @@ from edit_harness.errors import HarnessError, UsageError
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
-from edit_harness_plugins.command_line import SETTINGS, debug, settings, taken, takes, with_plugins
+from edit_harness_plugins.command_line import (
+    SETTINGS,
+    command,
+    settings,
+    taken,
+    takes,
+    with_plugins,
+)
 from edit_harness_plugins.terminal import Terminal
 
 from ..run.flags import LoadingFlags
 from . import Builder, Knows, Material
 
 
-@click.command("build-data", context_settings=SETTINGS)
+@command("build-data", context_settings=SETTINGS)
 @click.argument("name", metavar="BUILDER")
 @click.option("--triples", required=True, metavar="FILE",
               help="subject, relation, object: .jsonl, .csv, .tsv or .json.")  # fmt: skip
@@ -32,9 +39,10 @@ from . import Builder, Knows, Material
 @click.option("-m", "--model", default="", metavar="NAME", help="Only facts that it knows.",
               allow_from_autoenv=False)  # fmt: skip
 @takes(LoadingFlags)
-@click.option("-o", "--out", required=True, metavar="PATH", help="The file or folder to make.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="PATH", help="The file or folder to make."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@debug
 @with_plugins
 def build_data(
     plugins: Plugins,
@@ -57,7 +65,9 @@ def build_data(
     target = Path(os.path.abspath(out))
     empty = builder.makes == "folder" and target.is_dir() and not any(target.iterdir())
     if target.exists() and not empty:
-        raise UsageError(f"{target} is there already", "name another: --out PATH; or move it aside")
+        raise UsageError(
+            f"{target} is there already", "name another: --output PATH; or move it aside"
+        )
     words = Path(templates) if templates else None
     knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from edit_harness.errors import UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness_plugins.command_line import debug
+from edit_harness_plugins.command_line import command
 from edit_harness_plugins.terminal import Terminal
 
 TEMPLATES = Path(__file__).with_name("scaffold")
@@ -38,13 +38,12 @@ RUNS = {
 """What can be created, and the command that shows it at work."""
 
 
-@click.command()
+@command()
 @click.argument("kind", type=click.Choice(list(RUNS)))
 @click.argument("name")
-@click.option("-o", "--out", default=".", show_default=True, metavar="DIR",
+@click.option("-o", "--output", "out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
-@debug
-def new(kind: str, name: str, out: str, debug: bool) -> None:
+def new(kind: str, name: str, out: str) -> None:
     """Write a package of an editor, a task, a metric, a judge or a command of one's own.
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.
@@ -59,7 +58,7 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
         )
     target = Path(out, PREFIX + name)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise UsageError(f"{target} is there already", "choose another name, or --out DIR")
+        raise UsageError(f"{target} is there already", "choose another name, or --output DIR")
     files = contents(kind, name)
     for path, text in files.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +67,7 @@ def new(kind: str, name: str, out: str, debug: bool) -> None:
     place = f".{os.sep}{target}" if target.parent == Path() else str(target)
     lines = [f"written  {place}", *(f"           {path}" for path in sorted(files))]
     lines.append(f"next     pip install -e {shlex.quote(place)}")
-    lines.append(f"         edit-harness check {PREFIX}{name}")
+    lines.append(f"         edit-harness plugins check {PREFIX}{name}")
     lines.append(f"         {RUNS[kind].format(name)}")
     for line in lines:
         Terminal().print(line, soft_wrap=True)

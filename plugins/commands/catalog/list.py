@@ -17,7 +17,7 @@ from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
-from edit_harness_plugins.command_line import as_json, debug, with_plugins, with_selection
+from edit_harness_plugins.command_line import as_json, command, with_plugins, with_selection
 from edit_harness_plugins.terminal import err, out, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
@@ -25,15 +25,12 @@ USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "model
 Row = Mapping[str, Any]
 
 
-@click.command("ls")
+@command("ls")
 @click.argument("kinds", nargs=-1, metavar="[KIND]…")
-@click.option("-o", "--output-path", default="results", help="Where run folders are.")
+@click.option("-o", "--output", default="results", help="Where run folders are.")
 @as_json
-@debug
 @with_plugins
-def ls(
-    plugins: Plugins, kinds: Sequence[str], output_path: str, as_json: bool, debug: bool
-) -> None:
+def ls(plugins: Plugins, kinds: Sequence[str], output: str, as_json: bool) -> None:
     """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
     known = [*(f"{kind}s" for kind in plugins.kinds), "runs"]
     if wrong := [kind for kind in kinds if kind not in known]:
@@ -41,7 +38,7 @@ def ls(
             f"there is no kind {wrong[0]!r}{suggestion(wrong[0], known)}",
             f"choose from {', '.join(known)}",
         )
-    found = {kind: rows(plugins, kind, Path(output_path)) for kind in kinds or USUAL}
+    found = {kind: rows(plugins, kind, Path(output)) for kind in kinds or USUAL}
     if as_json:
         out.out(json.dumps(found, indent=1))
         return
@@ -85,11 +82,10 @@ def runs(results: Path) -> Iterator[Row]:
         yield {"name": str(path.parent), "cases": f"{done}/{planned}{part}"}
 
 
-@click.command("plugins")
+@command("plugins")
 @as_json
-@debug
 @with_selection
-def plugins(as_json: bool, debug: bool) -> None:
+def plugins(as_json: bool) -> None:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     found = list(packages(Plugins.installed()))
     if as_json:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -17,25 +20,22 @@ from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Tas
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import defaults, make_task, source_of
-from edit_harness_plugins.command_line import as_json, debug, settings, with_plugins
+from edit_harness_plugins.command_line import as_json, command, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.terminal import out, plain
 
 Content = dict[str, Any]
 
 
-@click.command()
+@command()
 @click.argument("name")
 @click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
 @settings("--task-args", help="With --stats: the task's fields.")
 @click.option("-m", "--model", default="", metavar="NAME",
               help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
 @as_json
-@debug
 @with_plugins
-def show(
-    plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, debug: bool, **of: Any
-) -> None:
+def show(plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, **of: Any) -> None:
     """Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."""
     if stats:
         show_composition(plugins, name, of["task_args"], model or "pocket", as_json)
@@ -43,6 +43,9 @@ def show(
     if of["task_args"] or model:
         raise UsageError("--task-args and --model say which data are counted", "add --stats")
     components = found(plugins, name)
+    if not components:
+        show_measures(plugins, name, as_json)
+        return
     cards = [card(plugins, component) for component in components]
     if as_json:
         out.out(json.dumps(cards if len(cards) > 1 else cards[0], indent=1, default=str))
@@ -55,15 +58,28 @@ def show(
 
 
 def found(plugins: Plugins, name: str) -> list[Component]:
-    """Return every component of a name, by kind. Raises `PluginError` if there is none."""
+    """Return every component of a name, by kind."""
     every = (component for kind in plugins.kinds for component in plugins.of_kind(kind))
-    found = [each for each in every if name in (each.name, each.qualified)]
-    if not found:
-        known = [c.name for c in plugins.components]
-        raise PluginError(
-            f"nothing is called {name!r}{suggestion(name, known)}", "see: edit-harness ls"
-        )
-    return found
+    return [each for each in every if name in (each.name, each.qualified)]
+
+
+def show_measures(plugins: Plugins, name: str, as_json: bool) -> None:
+    """Explain a column of a table, by each metric that has it. Raises `PluginError` if none has."""
+    measures = {
+        (measure, each.name): said
+        for each in plugins.of_kind("metric")
+        for measure, said in each.load().measures.items()
+    }
+    cards = {at: facts(said) for at, said in measures.items() if at[0].lower() == name.lower()}
+    if not cards:
+        close = suggestion(name, [c.name for c in plugins.components])
+        raise PluginError(f"nothing is called {name!r}{close}", "see: edit-harness ls")
+    if as_json:
+        out.out(json.dumps({metric: card for (_, metric), card in cards.items()}, indent=1))
+        return
+    for (measure, metric), content in cards.items():
+        out.print(plain(f"column {measure} of metric {metric}", "bold"))
+        print_entry("measures", {measure: content})
 
 
 def card(plugins: Plugins, component: Component) -> Content:
@@ -82,11 +98,30 @@ def card(plugins: Plugins, component: Component) -> Content:
             # The fields of an adaptor are an edit's contents, not settings.
             fields = {} if kind == "adaptor" else defaults(factory)
         words = {MISSING: "(has to be given)", None: "(from the preset)"}
+        told = sentences(factory) if fields else {}
         content["fields"] = {
-            key: next((text for special, text in words.items() if value is special), value)
+            key: {
+                "default": next((text for it, text in words.items() if value is it), value),
+                "help": told.get(key, ""),
+            }
             for key, value in fields.items()
         }
     return {label: said for label, said in content.items() if said}
+
+
+def sentences(factory: type) -> dict[str, str]:
+    """Return what the texts below a class's fields, and those of its bases, say of them."""
+    told = {}
+    for base in reversed(factory.__mro__):
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except (OSError, TypeError, SyntaxError, ValueError):  # there is no source
+            continue
+        for one, other in pairwise(getattr(tree, "body", ())):
+            match one, other:
+                case (ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text)))):
+                    told[name] = " ".join(text.split())
+    return told
 
 
 def of_kind(plugins: Plugins, factory: Any) -> Content:
@@ -134,6 +169,9 @@ def print_entry(label: str, content: Any) -> None:
     for key, value in content.items():
         if label == "measures":
             value = _measure(value)
+        elif label == "fields":
+            default = "''" if value["default"] == "" else value["default"]
+            value = f"{default}\n{value['help']}".rstrip()
         elif isinstance(value, Mapping):
             value = "  ".join(f"{k}={v}" for k, v in value.items())
         grid.add_row("  ", key, str(value) if value != "" else "''")

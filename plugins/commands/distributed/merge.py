@@ -22,7 +22,7 @@ from edit_harness.folder.manifest import Manifest, ShardInfo
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import SETTINGS, debug, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, with_plugins
 from edit_harness_plugins.reading import check_writable, own_metrics
 from edit_harness_plugins.segments import extended
 
@@ -34,20 +34,17 @@ OTHER = "name shards of one run: edit-harness ls runs lists what there is"
 ANEW = "run the shards anew, with --new"
 
 
-@click.command("merge", context_settings=SETTINGS)
+@command("merge", context_settings=SETTINGS)
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD…")
-@click.option("-o", "--output-path", default="results", show_default=True, metavar="DIR",
+@click.option("-o", "--output", default="results", show_default=True, metavar="DIR",
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
-@debug
 @with_plugins
-def command(
-    plugins: Plugins, debug: bool, shards: Sequence[str], output_path: str, new: bool
-) -> int:
+def command(plugins: Plugins, shards: Sequence[str], output: str, new: bool) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 
-    run = merge(shards, output_path, new=new, plugins=plugins)
+    run = merge(shards, output, new=new, plugins=plugins)
     for note in run.folder.notes:
         console.err.print(f"note     {note}", markup=False)
     console.finished(run, quiet=False, verbose=False)
@@ -112,7 +109,7 @@ def _check_together(one: Results, two: Results) -> None:
         rest = f", and {counted(len(more), 'other difference')}" if more else ""
         raise RunFolderError(
             f"{paths} are of different runs: {change.field} is {values}{rest}",
-            f"edit-harness diff {one.folder.path} {two.folder.path} says all of it",
+            f"edit-harness compare --why {one.folder.path} {two.folder.path} says all of it",
         )
     if (
         len({(_place(p).of, _place(p).cases_digest, tuple(_place(p).cases)) for p in (one, two)})

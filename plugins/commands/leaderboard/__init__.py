@@ -1,4 +1,4 @@
-"""The leaderboard: ``submit``, ``verify`` and ``leaderboard``: runs as bundles, bundles checked, and a page of them.
+"""The command ``leaderboard``: runs as bundles, bundles checked, and a page of them.
 
 Nothing here believes a bundle. It is unpacked and parsed in a process within limits (`verify`), by checks
 that have numbers (`checks`), and only then shown (`build`).
@@ -15,8 +15,8 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import HELP
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins.command_line import (
+    Command,
     as_json,
-    debug,
     many,
     takes,
     with_plugins,
@@ -26,9 +26,16 @@ from edit_harness_plugins.command_line import (
 from ..run.flags import LoadingFlags
 
 
-@click.command("submit")
+@click.group(context_settings=HELP)
+def leaderboard() -> None:
+    """Submit a run, verify bundles, and build the page that shows them."""
+
+
+@leaderboard.command("submit", cls=Command)
 @click.argument("run", metavar="RUN")
-@click.option("--out", metavar="FILE", help="The bundle, a .zip; by default named as the run.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", help="The bundle, a .zip; by default named as the run."
+)
 @click.option("--contact", required=True, metavar="TEXT", help="Who answers for it.")
 @click.option("--licence", "--license", "licence", default="CC-BY-4.0", show_default=True,
               help="Of the submitted answers.")  # fmt: skip
@@ -36,16 +43,15 @@ from ..run.flags import LoadingFlags
 @click.option("--tuned-on", required=True, metavar="TEXT",
               help="What the editor's settings were chosen on; none, if on nothing; a preset's count.")  # fmt: skip
 @many("--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled.")
-@debug
 @with_plugins
-def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
+def submit_command(plugins: Plugins, **flags: Any) -> int:
     """Make the bundle of a finished run that a leaderboard takes."""
     from . import submit
 
     return submit.submit(plugins, **flags)
 
 
-@click.command("verify")
+@leaderboard.command("verify", cls=Command)
 @click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE…")
 @click.option("--level", type=click.IntRange(0, 4), default=3, show_default=True,
               help="0 form, 1 data, 2 numbers, 3 plausibility, 4 cases run again.")  # fmt: skip
@@ -59,9 +65,8 @@ def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
 @click.option("--seconds", type=click.FloatRange(0), default=3600.0, show_default=True,
               help="With --level 4: how long that may take for a bundle; 0 for no limit.")  # fmt: skip
 @as_json
-@debug
 @with_selection
-def verify_command(debug: bool, **flags: Any) -> int:
+def verify_command(**flags: Any) -> int:
     """Check bundles; exit code 6 if one is rejected.
 
     Levels 0 to 3 use nothing but what is bundled here; plugins are for the editors of --level 4.
@@ -71,19 +76,15 @@ def verify_command(debug: bool, **flags: Any) -> int:
     return verify.verify(**flags)
 
 
-@click.group(context_settings=HELP)
-def leaderboard() -> None:
-    """Baselines that bundles are checked against, and the page that shows them."""
-
-
-@leaderboard.command("baseline")
+@leaderboard.command("baseline", cls=Command)
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
 @takes(RunSpec, only=["task_args"])
-@click.option("--out", required=True, metavar="FILE", help="The baseline, as JSON Lines.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="FILE", help="The baseline, as JSON Lines."
+)
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip
 @takes(LoadingFlags)
-@debug
 @with_plugins
 def baseline_command(
     plugins: Plugins, model: str, task: str, task_args: Mapping[str, str], out: str, **flags: Any
@@ -94,15 +95,16 @@ def baseline_command(
     return submit.measure(plugins, model, task, task_args, out, LoadingFlags(**flags))
 
 
-@leaderboard.command("build")
+@leaderboard.command("build", cls=Command)
 @click.argument("folder", metavar="DIR")
-@click.option("--out", required=True, metavar="SITE", help="The folder of the pages.")
+@click.option(
+    "-o", "--output", "out", required=True, metavar="SITE", help="The folder of the pages."
+)
 @click.option("--title", default="Knowledge editing", show_default=True)
 @many("--baseline", metavar="FILE", help="Before-edit values of models that are not bundled.")
 @click.option("--reports", metavar="DIR",
               help="What verify --level 4 --json printed: the badges of what was replayed.")  # fmt: skip
-@debug
-def build_command(debug: bool, **flags: Any) -> int:
+def build_command(**flags: Any) -> int:
     """Verify all bundles of a folder, and make a site of those that pass."""
     from . import build
 

@@ -28,7 +28,7 @@ TOLERANCE = 1e-4
 """How far two honest measurements of a target's log-probability may be apart, in nats."""
 SHARE = 0.999
 """How many of the values have to be within the tolerance."""
-MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --out FILE"
+MAKE = "make one: edit-harness leaderboard baseline -m MODEL -t TASK --output FILE"
 Answered = Iterable[tuple[Case, Sequence[Answer | None]]]
 
 

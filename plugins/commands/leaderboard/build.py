@@ -71,7 +71,9 @@ def build(folder: str, out: str, title: str, baseline: Sequence[str], reports: s
         raise UsageError(f"there is no folder {folder}", "name the folder with the bundles")
     bundles = sorted(path for path in Path(folder).iterdir() if path.suffix.lower() == ".zip")
     if not bundles:
-        raise UsageError(f"{folder} has no bundles", "edit-harness submit RUN makes one")
+        raise UsageError(
+            f"{folder} has no bundles", "edit-harness leaderboard submit RUN makes one"
+        )
     known = verify.existing(baseline)
     badges = _badges(Path(reports)) if reports else {}
     rejected: list[tuple[str, str]] = []
@@ -172,15 +174,15 @@ def write(
     """
     out = out.resolve()
     if out.is_file():
-        raise UsageError(f"{out} is a file", "name a folder: --out SITE")
+        raise UsageError(f"{out} is a file", "name a folder: --output SITE")
     if out.exists() and (others := sorted({path.name for path in out.iterdir()} - OWN)):
         raise UsageError(
             f"{out} has files that are no part of a site, such as {others[0]}",
-            "name a folder of its own: --out SITE",
+            "name a folder of its own: --output SITE",
         )
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        with written(f"the site {out}", "name another place: --out SITE"):
+        with written(f"the site {out}", "name another place: --output SITE"):
             for name, text in _files(entries, rejected, title):
                 path = fresh / name
                 path.parent.mkdir(parents=True, exist_ok=True)

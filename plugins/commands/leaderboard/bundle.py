@@ -150,7 +150,7 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
     try:
         status = bundle.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise Rejected("no file: `edit-harness submit RUN` makes a bundle, a .zip")
+            raise Rejected("no file: `edit-harness leaderboard submit RUN` makes a bundle, a .zip")
         if status.st_size > limits.compressed:
             raise Rejected(f"{status.st_size:,} bytes, more than {limits.compressed:,}")
         size = 0
@@ -159,7 +159,7 @@ def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
             names = [info.orig_filename for info in archive.infolist()]
             if wrong := [name for name in names if name not in NAMES]:
                 raise Rejected(
-                    f"a member that no bundle has: {shown(wrong[0])}; `edit-harness submit RUN` makes a "
+                    f"a member that no bundle has: {shown(wrong[0])}; `edit-harness leaderboard submit RUN` makes a "
                     "bundle, of nothing but its files and without a folder around them"
                 )
             if len(names) > len(set(names)):

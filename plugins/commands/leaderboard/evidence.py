@@ -29,7 +29,7 @@ from .bundle import LIMITS, CannotCheck, Limits, Rejected, shown
 
 NO_BASELINE = (
     "no baseline of this model, dtype and task's data is known here: --baseline FILE, which "
-    "`edit-harness leaderboard baseline -m MODEL -t TASK --out FILE` makes"
+    "`edit-harness leaderboard baseline -m MODEL -t TASK --output FILE` makes"
 )
 Name = Annotated[str, Meta(max_length=100)]
 Text = Annotated[str, Meta(max_length=1000)]

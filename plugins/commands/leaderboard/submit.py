@@ -57,14 +57,18 @@ def submit(
                 "take it back where it was issued, remove it from the run, and submit again",
             )
     path = Path(out or f"{folder.path.resolve().name}.zip")
-    with written(path, "--out FILE"):
+    with written(path, "--output FILE"):
         bundle.pack(content, path)
     err.print(f"saved    {path}  ({path.stat().st_size:,} bytes)")
     err.print("         all of it will be public:")
     for member, data in sorted(content.items()):
         err.print(f"         {member}  {len(data):,} bytes")
     # A board does so before it takes it.
-    command = ["edit-harness verify", str(path), *(f"--baseline {each}" for each in baseline)]
+    command = [
+        "edit-harness leaderboard verify",
+        str(path),
+        *(f"--baseline {each}" for each in baseline),
+    ]
     console.print(" ".join(command), soft_wrap=True)
     return 0
 
@@ -117,7 +121,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="edit-harness-") as folder:
         run = evaluate("none", task, loaded, task_args=args, regime=Regime(), output=folder)
         header, lines = of_run(run)
-    with written(path, "--out FILE"):
+    with written(path, "--output FILE"):
         baselines.write(path, header, lines)
     err.print(f"saved    {path}  ({len(lines):,} cases, {path.stat().st_size:,} bytes)")
     console.print(str(path))

@@ -12,24 +12,23 @@ import click
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins import intervals, terminal
-from edit_harness_plugins.command_line import debug, many, with_plugins
+from edit_harness_plugins.command_line import command, many, with_plugins
 from edit_harness_plugins.reading import reread
 
 from . import formats, layouts, page, written
 from .typesetting import printed
 
 
-@click.command()
+@command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("--format", "form", type=click.Choice(["table", "markdown", "latex", "csv", "html"]),
-              help="By default as the name of --out ends, or a table.")  # fmt: skip
-@click.option("--out", metavar="FILE", help="Instead of printing it.")
+              help="By default as the name of --output ends, or a table.")  # fmt: skip
+@click.option("-o", "--output", "out", metavar="FILE", help="Instead of printing it.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
               help="One table of all runs, or the tables that papers print.")  # fmt: skip
 @intervals.option
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
-@debug
 @with_plugins
 def report(
     plugins: Plugins,
@@ -63,7 +62,7 @@ def report(
             text = formats.FORMATS[form](grids)
     if out:
         # A link, a pipe and a device stay what they are.
-        with written(out, "name another place: --out FILE"):
+        with written(out, "name another place: --output FILE"):
             Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
         terminal.err.print(f"saved    {out}", soft_wrap=True)
     else:

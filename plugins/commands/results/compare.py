@@ -1,4 +1,4 @@
-"""The commands ``compare`` and ``diff``: whether two runs differ, by `.pairing`'s tests; and why they are two."""
+"""The command ``compare``: whether two runs differ, by `.pairing`'s tests; and why they are two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, debug, many, with_plugins
+from edit_harness_plugins.command_line import as_json, command, many, with_plugins
 from edit_harness_plugins.reading import reread
 
 from ..report import facts, layouts
@@ -37,17 +37,26 @@ ABSENT = "–"
 HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI", "p (BH)", "effect")
 
 
-@click.command()
+@command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @many("--metrics", metavar="NAME", help="Instead of those that both runs have.")
+@click.option("--why", is_flag=True,
+              help="Say in what settings, code and cases they differ, instead of testing.")  # fmt: skip
 @as_json
-@debug
 @with_plugins
 def compare(
-    plugins: Plugins, first: str, second: str, metrics: Sequence[str], as_json: bool, debug: bool
+    plugins: Plugins,
+    first: str,
+    second: str,
+    metrics: Sequence[str],
+    why: bool,
+    as_json: bool,
 ) -> None:
     """Test whether two runs differ, case by case, in what both measured."""
+    if why:
+        explain(first, second, as_json)
+        return
     pairing = paired_runs(plugins, first, second, metrics)
     contrasts = pairing.contrasts
     if not contrasts:
@@ -208,12 +217,7 @@ class Difference:
         return [(a, b) for a, b in self.shared if (a.status, a.after) != (b.status, b.after)]
 
 
-@click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
-@as_json
-@debug
-def diff(first: str, second: str, as_json: bool, debug: bool) -> None:
+def explain(first: str, second: str, as_json: bool) -> None:
     """Say why two runs are different ones: settings, code, data, and which cases came out otherwise."""
     one, two = (Results.read(RunFolder.at(name), {}) for name in (first, second))
     found = difference(one, two)

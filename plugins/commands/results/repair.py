@@ -1,4 +1,4 @@
-"""The command ``repair``: damaged lines of a run's log are moved aside, never mended; those cases run again."""
+"""``score --repair``: damaged lines of a run's log are moved aside, never mended; those cases run again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ from edit_harness.errors import ResourceError, RunFolderError, UsageError, count
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.record import Record
-from edit_harness_plugins.command_line import debug
 
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
 
 
-@click.command()
-@click.argument("run", metavar="RUN")
-@debug
-def repair(run: str, debug: bool) -> None:
+def repair(run: str) -> None:
     """Move damaged lines of a run folder aside, so that the command that made it goes on."""
     path = Path(run).expanduser()
     if not (path / "samples.jsonl").is_file():

@@ -23,27 +23,29 @@ from edit_harness.run.estimates import values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
-from edit_harness_plugins.command_line import SETTINGS, as_json, debug, many, takes, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, as_json, command, many, takes, with_plugins
 from edit_harness_plugins.inputs import elsewhere
 from edit_harness_plugins.reading import answers, check_finished, own_metrics, revalued
 
 from ..run import console
+from .repair import repair as mend
 
 CASES = 16
 """Cases that are judged before what is said of them is written: what an interruption can lose."""
 IN_USE = "wait until it has ended"
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @many("--metrics", metavar="NAME", help="Instead of the run's own.")
 @click.option("--judge", metavar="NAME", default="",
               help="Who judges what waits; another than the run's goes to a sibling folder.")  # fmt: skip
 @takes(RunSpec, only=["judge_args"])
+@click.option("--repair", is_flag=True,
+              help="Move damaged lines aside first; the run's own command then makes them again.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json
-@debug
 @with_plugins
 def score(
     plugins: Plugins,
@@ -51,16 +53,18 @@ def score(
     metrics: Sequence[str],
     judge: str,
     judge_args: Mapping[str, str],
+    repair: bool,
     quiet: bool,
     verbose: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
     several, codes = len(runs) > 1, [console.DONE]
     scored: list[Results] = []
     for name in runs:
         with console.tolerated(codes, several):
+            if repair:
+                mend(name)
             again = rescored(plugins, RunFolder.at(name), judge, judge_args, codes)
             if metrics:
                 named = make_metrics(plugins, metrics)

@@ -37,7 +37,6 @@ class LoadingFlags(ModelSettings):
         help="Run code that the model brings, as you; needs a full revision.")
     allow_pickle_weights: bool = flag("--allow-pickle-weights", own=True, **ON,
         help="Read weights that are not in safetensors, as tensors only.")
-    debug: bool = False
     # fmt: on
 
     @property
@@ -146,7 +145,7 @@ class Options:
         help="Who runs the cases: local, ray.")
     executor_args: Mapping[str, str] = flag("--executor-args", args=True,
         help="address, num_workers, gpus_per_worker.")
-    output_path: str = flag("-o", "--output-path", default="results", metavar="DIR",
+    output: str = flag("-o", "--output", default="results", metavar="DIR",
         help="Where run folders go.")
     on_error: str = flag("--on-error", default="skip", type=click.Choice(["skip", "stop"]),
         help="When a case fails.")

@@ -11,7 +11,7 @@ import click
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.command_line import SETTINGS, configure, debug, takes, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, configure, takes, with_plugins
 
 from .flags import EditingFlags, Options, RegimeFlags
 
@@ -71,11 +71,10 @@ class PrepareFlags(EditingFlags):
 # fmt: on
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, EditingFlags, RegimeFlags, Selection, Options)
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
-@debug
 @with_plugins
 def run(plugins: Plugins, **flags: Any) -> int:
     """Edit case by case, ask before and after; the same command again goes on."""
@@ -84,10 +83,9 @@ def run(plugins: Plugins, **flags: Any) -> int:
     return running.run(plugins, flags)
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(EditFlags)
-@debug
 @with_plugins
 def edit(plugins: Plugins, **flags: Any) -> None:
     """Write all facts of a file into a model at once, and keep the result."""
@@ -96,10 +94,9 @@ def edit(plugins: Plugins, **flags: Any) -> None:
     editing.edit(plugins, EditFlags(**flags))
 
 
-@click.command("try", context_settings=SETTINGS)
+@command("try", context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(TryFlags)
-@debug
 @with_plugins
 def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
@@ -108,10 +105,9 @@ def try_(plugins: Plugins, **flags: Any) -> None:
     editing.try_edit(plugins, TryFlags(**flags))
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(PrepareFlags)
-@debug
 @with_plugins
 def prepare(plugins: Plugins, **flags: Any) -> None:
     """Compute or fetch beforehand what run needs: second moments, data."""

@@ -62,7 +62,7 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     """Run every combination, print the tables, and return the exit code."""
     todo = parsed(plugins, given)
     options = todo.options
-    check_writable(Path(options.output_path))
+    check_writable(Path(options.output))
     runs: list[Results] = []
     codes = [console.DONE]
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
@@ -198,7 +198,7 @@ def opened(
     folders: dict[Evaluation, RunFolder] = {}
     for which in assembled:
         with console.tolerated(codes, len(assembled) > 1):
-            folder = which.open(Path(options.output_path), new=options.new)
+            folder = which.open(Path(options.output), new=options.new)
             known = statuses_of(folder)
             failed = options.retry_failed and which.retried(known)
             if not options.quiet and known.keys() >= set(which.visits) and not failed:

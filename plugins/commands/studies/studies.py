@@ -12,7 +12,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins import intervals
-from edit_harness_plugins.command_line import SETTINGS, debug, takes, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, takes, with_plugins
 
 from ..run.flags import EditingFlags, LoadingFlags, Options
 from ..run.measuring import COUNT, JSON, SEED
@@ -43,7 +43,7 @@ class SweepFlags(EditingFlags):
     html: str | None = flag("--html", **HTML)
     png: str | None = flag("--png", **PNG)
     seed: int = flag("--seed", **SEED)
-    output_path: str = flag("-o", "--output-path", default="results/sweep", metavar="DIR",
+    output: str = flag("-o", "--output", default="results/sweep", metavar="DIR",
         help="Where the points' run folders go.")
     quiet: bool = flag("-q", "--quiet", **QUIET)
     as_json: bool = flag("--json", **JSON)
@@ -70,7 +70,7 @@ class TraceFlags(LoadingFlags):
         help="Layers restored at once, of mlp and attention; a fifth by default.")
     noise: float = flag("--noise", type=click.FloatRange(min=0, min_open=True), default=3.0,
         help="In standard deviations of embeddings.")
-    samples: int = flag("--samples", type=COUNT, default=10, help="Noises per fact.")
+    noises: int = flag("--noises", type=COUNT, default=10, help="Draws of noise per fact.")
     html: str | None = flag("--html", **HTML)
     png: str | None = flag("--png", **PNG)
     seed: int = flag("--seed", **SEED)
@@ -87,7 +87,7 @@ class ReproduceFlags(LoadingFlags):
         help="Some of the pack's models.")
     executor: str
     executor_args: Mapping[str, str]
-    output_path: str
+    output: str
     seed: int = flag("--seed", **SEED)
     interval: str
     quiet: bool = flag("-q", "--quiet", **QUIET)
@@ -95,10 +95,9 @@ class ReproduceFlags(LoadingFlags):
 # fmt: on
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=["editor", "editor_args", "model"])
 @takes(SweepFlags)
-@debug
 @with_plugins
 def sweep(plugins: Plugins, **flags: Any) -> int:
     """Try an editor's fields on a grid, on a task's last cases, and map what comes of it."""
@@ -107,10 +106,9 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
     return sweep(plugins, SweepFlags(**flags))
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @takes(RunSpec, only=["model"])
 @takes(TraceFlags)
-@debug
 @with_plugins
 def trace(plugins: Plugins, **flags: Any) -> int:
     """Find which hidden states carry a fact: causal tracing, layer by layer, token by token."""
@@ -119,15 +117,14 @@ def trace(plugins: Plugins, **flags: Any) -> int:
     return trace(plugins, TraceFlags(**flags))
 
 
-@click.command(context_settings=SETTINGS)
+@command(context_settings=SETTINGS)
 @click.argument("pack", required=False, metavar="[PACK]")
 @takes(ReproduceFlags, only=["limit", "model"])
 @takes(LoadingFlags)
-@takes(Options, only=["executor", "executor_args", "output_path"])
+@takes(Options, only=["executor", "executor_args", "output"])
 @takes(ReproduceFlags, only=["seed"])
 @intervals.option
 @takes(ReproduceFlags, only=["quiet", "as_json"])
-@debug
 @with_plugins
 def reproduce(plugins: Plugins, **flags: Any) -> int:
     """Run a paper's table again, and say which cells come out as printed."""

@@ -41,11 +41,13 @@ class Grace(Batched):
     """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
 
     layer: Natural = FROM_PRESET
+    """The layer whose outputs are replaced."""
     module: Literal["down", "up"] = FROM_PRESET
     """down: the MLP's output projection; up: the first linear map of the MLP."""
     steps: Count = FROM_PRESET
     """Adam's steps for a request; there is no early end."""
     lr: Positive = 1.0
+    """Adam's rate."""
     epsilon: NotNegative = FROM_PRESET
     """Radius of a new entry, in the space of the map's inputs."""
     start: Literal["cold", "warm"] = "cold"

@@ -98,6 +98,7 @@ class AlphaEdit(Spreading):
     """Writes all requests of a batch where ordinary text has no keys."""
 
     l2: Positive = FROM_PRESET
+    """Weight of the change's norm."""
     threshold: Positive = FROM_PRESET
     """Eigenvalue of C below which a direction counts as unused; not relative to the others."""
 

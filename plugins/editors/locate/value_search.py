@@ -17,8 +17,10 @@ from torch import Tensor
 
 from edit_harness import Editor, Generate, Request, UsageError
 from edit_harness.data import SUBJECT
+from edit_harness.interfaces import FROM_PRESET
 from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
+from edit_harness.registry.settings import Count, NotNegative, Positive
 
 from .._search.suffix import SuffixForward
 from .._search.texts import FactToken, Targets, Text, fact_token, of_kinds
@@ -30,20 +32,28 @@ EASED = 0.1
 """Weight of the likelihood while the target is the likeliest already, for `Settings.accept`."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Hyperparameters of the search, which editors have as fields."""
+@dataclass
+class Fields:
+    """Hyperparameters of the search, as fields of editors."""
 
-    steps: int
+    steps: Count = FROM_PRESET
     """Forward passes; at most ``steps - 1`` Adam steps."""
-    lr: float
-    weight_decay: float
+    lr: Positive = FROM_PRESET
+    """Adam's rate."""
+    weight_decay: NotNegative = FROM_PRESET
     """Factor of |δ| / |v|², with v the clean value; the norm in the numerator is not squared."""
-    clamp: float
+    clamp: Positive = FROM_PRESET
     """Largest |δ| in norms of the clean value."""
-    kl_factor: float
-    stop: float
+    kl_factor: NotNegative = 0.0625
+    """Weight of the drift of what the essence prompt predicts."""
+    stop: NotNegative = 5e-2
     """No step is taken below this loss."""
+
+
+@dataclass
+class Settings(Fields):
+    """Hyperparameters of the search."""
+
     accept: float | None = None
     """Drift at or below which a search ends once each token of the target is the likeliest in all
     contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""

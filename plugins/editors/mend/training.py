@@ -57,6 +57,7 @@ class Settings:
     patience: Count = 20_000
     """Lessons without a better validation after which the training ends."""
     seed: int = 0
+    """Seed of the network's first weights and of the lessons' order."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.options import HELP
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, debug, many
+from edit_harness_plugins.command_line import as_json, many
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.reading import check_finished
 from edit_harness_plugins.terminal import err, out
@@ -45,7 +45,7 @@ def annotate() -> None:
 
 @annotate.command("export")
 @click.argument("run", metavar="RUN")
-@click.option("--out", "folder", required=True, metavar="DIR",
+@click.option("-o", "--output", "folder", required=True, metavar="DIR",
               help="Where sheets, guidelines and key go.")  # fmt: skip
 @many("--annotators", default=["3"], metavar="NAME", show_default="3",
        help="Names by comma, or how many there are.")  # fmt: skip
@@ -54,14 +54,13 @@ def annotate() -> None:
 @click.option("--each", default="", metavar="TAG",
               help="So many for each value of this tag of the cases, such as set.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@debug
 def export(
-    run: str, folder: str, annotators: Sequence[str], number: int, each: str, seed: int, debug: bool
+    run: str, folder: str, annotators: Sequence[str], number: int, each: str, seed: int
 ) -> None:
     """Write a sheet for each annotator, guidelines, and the key to them."""
     names, to = names_of(annotators), Path(folder)
     if (to / sheets.KEY).exists():
-        raise UsageError(f"{to} has an export already", "name another folder: --out DIR")
+        raise UsageError(f"{to} has an export already", "name another folder: --output DIR")
     exported = Results.read(RunFolder.at(run), {})
     check_finished(exported)
     form, items = _texts(exported, each)
@@ -109,8 +108,7 @@ def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--key", required=True, metavar="FILE", help="The key.json of the export.")
 @as_json
-@debug
-def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool) -> None:
+def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
     """Read sheets that were filled in: agreement, means, the judge against people."""
     exported = Results.read(RunFolder.at(run), {})
     made = sheets.read_key(Path(key), exported)

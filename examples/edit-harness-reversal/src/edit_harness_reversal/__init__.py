@@ -22,6 +22,6 @@ def edit_harness_register_metrics(register: Register) -> None:
 
 @hookimpl
 def edit_harness_register_suites(register: Register) -> None:
-    """Name what ``edit-harness check edit-harness-reversal`` runs."""
+    """Name what ``edit-harness plugins check edit-harness-reversal`` runs."""
     register("reversal-task", f"{HERE}.conformance:TestReversal", "The task on its own facts")
     register("reversal-metric", f"{HERE}.conformance:TestReversed", "The metric on the task")

@@ -1,4 +1,4 @@
-"""What ``edit-harness check`` and the tests try: the task on its own facts, the metric on the task.
+"""What ``edit-harness plugins check`` and the tests try: the task on its own facts, the metric on the task.
 
 The only module of the package that needs pytest.
 """

@@ -22,7 +22,7 @@ def edit_harness_register_adaptors(register: Register) -> None:
 
 @hookimpl
 def edit_harness_register_suites(register: Register) -> None:
-    """Name the suites that `edit-harness check edit-harness-tpatcher` runs."""
+    """Name the suites that `edit-harness plugins check edit-harness-tpatcher` runs."""
     where = f"{__name__}.conformance"
     register("gpt2", f"{where}:TestTPatcher", "On a tiny GPT-2")
     register("llama", f"{where}:TestTPatcherOnLlama", "On a tiny Llama")

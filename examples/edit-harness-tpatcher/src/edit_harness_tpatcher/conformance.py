@@ -1,4 +1,4 @@
-"""The conformance suites of the editor, for this package's tests and `edit-harness check`."""
+"""The conformance suites of the editor, for this package's tests and `edit-harness plugins check`."""
 
 from edit_harness.testing import EditorTests
 

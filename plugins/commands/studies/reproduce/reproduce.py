@@ -47,7 +47,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     contents = packs.read(plugins, flags.pack)
     where = _chosen(contents, flags)
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
-    check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output))
     codes = [console.DONE]
     runs: dict[tuple[str, str], list[Results]] = {}
     for label, name in where.items():
@@ -129,7 +129,7 @@ def _made(
     todo = running.Todo(
         runs,
         Selection(limit=min((n for n in (leg.limit, flags.limit) if n), default=None)),
-        Options(output_path=flags.output_path, quiet=flags.quiet, as_json=True),
+        Options(output=flags.output, quiet=flags.quiet, as_json=True),
         build_component(plugins.find("executor", flags.executor), flags.executor_args),
         loading,
         RegimeFlags(edit_mode=leg.mode, edit_batch_size=leg.batch),

@@ -87,7 +87,7 @@ class Sweep:
         """Yield every point with its run, `BESIDE` of them side by side."""
         for start in range(0, len(self.points), BESIDE):
             group = self.points[start : start + BESIDE]
-            folders = {e: e.open(Path(self.flags.output_path)) for e in map(self.assembled, group)}
+            folders = {e: e.open(Path(self.flags.output)) for e in map(self.assembled, group)}
             with (
                 running.kept(folders),
                 guard.measuring(),
@@ -115,7 +115,7 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
         console.line("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
         console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
         console.line("split", todo.split)
-    check_writable(Path(flags.output_path))
+    check_writable(Path(flags.output))
     found = SweepResults.of(todo.axes, list(todo.runs()), names, measures)
     finish(todo, found)
     good = found.best and all(sound(point.run) for point in found.points)
@@ -159,7 +159,7 @@ def finish(todo: Sweep, found: SweepResults) -> None:
     if not flags.quiet:
         for path in written:
             console.line("saved", path)
-        console.line("runs", f"{flags.output_path}/")
+        console.line("runs", f"{flags.output}/")
 
 
 def preset_of(todo: Sweep, found: SweepResults, best: Scored) -> Tuned:

@@ -57,7 +57,7 @@ def trace(plugins: Plugins, flags: TraceFlags) -> int:
         requests = [request for case in cases for request in case.requests]
         facts, asked, line = known(model, requests, flags.limit, task)
     window = flags.window or patching.default_window(model.architecture.layers)
-    how = Method(flags.kinds, window, flags.noise, flags.samples, flags.seed)
+    how = Method(flags.kinds, window, flags.noise, flags.noises, flags.seed)
     finish(model, asked, line, how, traced(model, facts, how), flags)
     return 0
 
@@ -120,7 +120,7 @@ def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
     except torch.OutOfMemoryError:
         raise ResourceError(
             f"the states of a fact do not fit the memory of {model.device}",
-            "use fewer --samples, --device-map auto, or --device cpu",
+            "use fewer --noises, --device-map auto, or --device cpu",
         ) from None
 
 
