@@ -172,10 +172,10 @@ def not_moved(self, device):
 @contextmanager
 def added_as_they_are(module, places, values, rows):
     def hook(_, __, output):
-        whole = hooks.by_row(hooks.first(output), rows)
-        index = places.on(whole.device)
-        changed = whole.index_put(index, values, accumulate=True)
-        return hooks.with_first(output, changed.view_as(hooks.first(output)))
+        own = hooks.first(output)
+        whole = hooks.by_row(own, rows)
+        changed = whole.index_put(places.on(whole.device), values, accumulate=True).view_as(own)
+        return changed if own is output else (changed, *output[1:])
 
     with module.register_forward_hook(hook):
         yield
