@@ -133,7 +133,11 @@ def find(name: str) -> Library:
     path = _path(name)
     try:
         with np.load(path) as stored:
-            return _decoded(stored)
+            texts = json.loads(stored["texts"].tobytes())
+            columns, topics = ({t: i for i, t in enumerate(texts[n])} for n in ("words", "topics"))
+            parts = (stored["counts"].astype(float), stored["places"], stored["ends"])
+            counts = csr_array(parts, (len(topics), len(columns)))
+            return Library(Weights(columns, stored["idf"]), topics, counts)
     except FileNotFoundError:
         raise DataError(
             f"the reference texts {path} are not there",
@@ -174,11 +178,3 @@ def _write(library: Library, file: IO[bytes]) -> None:
         places=counts.indices.astype(np.int32),
         ends=counts.indptr.astype(np.int64),
     )
-
-
-def _decoded(stored: Mapping[str, np.ndarray]) -> Library:
-    texts = json.loads(stored["texts"].tobytes())
-    columns, topics = ({t: i for i, t in enumerate(texts[n])} for n in ("words", "topics"))
-    parts = (stored["counts"].astype(float), stored["places"], stored["ends"])
-    counts = csr_array(parts, (len(topics), len(columns)))
-    return Library(Weights(columns, stored["idf"]), topics, counts)

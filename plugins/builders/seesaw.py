@@ -21,7 +21,7 @@ from edit_harness_plugins.inputs import refuse
 from edit_harness_plugins.people import BETWEEN, read
 
 from . import files, templates, triples
-from .asking import OPEN, Asked, Source, fill, past, phrases_of, recalled
+from .asking import OPEN, Asked, Source, fill, past, phrases_of
 from .people import GENDERS, PROPERTIES, Person, people_of, spelled
 from .triples import Fact
 
@@ -116,7 +116,9 @@ class Seesaw(Builder):
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:
         named = {part for name in self.sets for part in name.split("_")}
-        answers = recalled(source, [name for name in PROPERTIES if name in named], knows)
+        asked = [item for name in PROPERTIES if name in named for item in source.items(name)]
+        asked = list(dict.fromkeys(asked))
+        answers = dict(zip(asked, knows(asked), strict=True))
         known = frozenset(item for item, right in answers.items() if right)
         report(f"known    {len(known):,} of {len(answers):,} answers to what could be asked")
         return replace(source, known=known)
@@ -143,11 +145,11 @@ class Seesaw(Builder):
         others = [each for each in pool if true not in each.person.values.get(edited, ())]
         if not others:
             return None
-        asked = [
-            (other, prompt)
-            for other, prompts in self._drawn(others, rng)
-            for prompt in self._phrased(prompts, rng)
-        ]
+        asked = []
+        for other, prompts in self._drawn(others, rng):
+            few = 0 < self.phrasings < len(prompts)
+            some = rng.sample(prompts, self.phrasings) if few else prompts
+            asked += [(other, prompt) for prompt in some]
         return {
             "requested_rewrite": files.rewrite(fact, template, new, source.ids.get),
             "generation_prompts": self._open(source, person, edited, effect, rng),
@@ -163,10 +165,6 @@ class Seesaw(Builder):
             yield from rng.sample(pool, min(2 * self.people, len(pool)))
         for group in groups:
             yield from rng.sample(group, min(self.people, len(group)))
-
-    def _phrased(self, prompts: Sequence[str], rng: Random) -> Sequence[str]:
-        few = 0 < self.phrasings < len(prompts)
-        return rng.sample(prompts, self.phrasings) if few else prompts
 
     def _open(
         self, source: Source, person: Person, edited: str, effect: str, rng: Random

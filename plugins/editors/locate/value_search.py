@@ -91,25 +91,6 @@ class Row(Text):
     """Index of the request."""
 
 
-def lay_out(
-    model: Model, requests: Sequence[Request], contexts: Sequence[str], token: FactToken
-) -> tuple[list[Row], list[int]]:
-    """Return every request's contexts, then essence prompts, and the row to read each of those in.
-
-    Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
-    """
-    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
-    essences = []
-    for i, request in enumerate(requests):
-        essence, bare = _essence(model, i, request, token), i * len(contexts)
-        if rows[bare].ids[: rows[bare].place + 1] == essence.ids:
-            essences.append(bare)
-        else:
-            essences.append(len(rows))
-            rows.append(essence)
-    return rows, essences
-
-
 def alike(
     model: Model, requests: Sequence[Request], contexts: int, token: FactToken = "subject_last"
 ) -> list[list[int]]:
@@ -152,7 +133,14 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    rows, essences = lay_out(model, requests, contexts, given.fact_token)
+    token, essences = given.fact_token, list[int]()
+    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
+    for i, request in enumerate(requests):
+        essence, bare = _essence(model, i, request, token), i * len(contexts)
+        # Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
+        same = rows[bare].ids[: rows[bare].place + 1] == essence.ids
+        essences.append(bare if same else len(rows))
+        rows += [] if same else [essence]
     ids, places = [row.ids for row in rows], [row.place for row in rows]
     again = SuffixForward(model, layer, ids, places, changed=changed)
     count = len(requests)
@@ -194,7 +182,14 @@ def _descend(
             break
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
-        _step(optimizer, delta, live, given.clamp * objective.norms)
+        with torch.no_grad():
+            before, longest = delta.detach().clone(), given.clamp * objective.norms
+            optimizer.step()
+            norms = delta.norm(dim=2)
+            shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
+            delta.mul_(shorter[:, :, None])
+            # Adam moves by momentum also where a gradient has become zero.
+            delta[~live] = before[~live]
     return delta.detach(), losses
 
 
@@ -244,20 +239,6 @@ class Objective:
 
     def _by_request(self, each: Tensor) -> Tensor:
         return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
-
-
-@torch.no_grad()
-def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest: Tensor) -> None:
-    """Take a step where the search still goes on, and scale the changes down to their largest norm.
-
-    Adam moves by momentum also where a gradient has become zero, so finished rows are put back.
-    """
-    before = delta.detach().clone()
-    optimizer.step()
-    norms = delta.norm(dim=2)
-    shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
-    delta.mul_(shorter[:, :, None])
-    delta[~live] = before[~live]
 
 
 def sampled(

@@ -194,21 +194,16 @@ def _check_tail(parser: Parser, equation: bool) -> None:
 
 def read_number(text: str, steps: bool) -> Reading:
     """Return the value that a reply ends at: of its first sentence, or of a whole solution."""
-    text = _own_words(text)
+    text = text.strip()
+    for pattern in (NEXT_QUESTION, QUESTION):  # what comes then are not its own words
+        found = pattern.search(text)
+        text = text[: found.start()] if found and found.start() else text
     if len(text) > LONGEST_SOLUTION:
         raise Unread(f"longer than {LONGEST_SOLUTION} characters", hopeless=True)
     for sentence in _conclusions(text) if steps else _sentences(text):
         if reading := _value(sentence):
             return reading
     raise Unread("there is no number")
-
-
-def _own_words(text: str) -> str:
-    text = text.strip()
-    for pattern in (NEXT_QUESTION, QUESTION):
-        found = pattern.search(text)
-        text = text[: found.start()] if found and found.start() else text
-    return text
 
 
 def _sentences(text: str) -> list[str]:
