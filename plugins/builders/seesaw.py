@@ -70,7 +70,13 @@ class Seesaw(Builder):
 
     def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
         """Write the folder; say how many cases each set has."""
-        _check_sets(self.sets)
+        known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
+        unknown = [n for i, n in enumerate(self.sets) if n not in known - {*self.sets[:i]}]
+        if unknown or not self.sets:
+            raise UsageError(
+                f"there is no set {unknown[0] if unknown else ''!r}, or it is named twice",
+                f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
+            )
         source = self._source(material)
         if material.knows:
             source = self._limited(source, material.knows, report)
@@ -177,17 +183,6 @@ class Seesaw(Builder):
             chosen = rng.sample(own, min(OPEN_TEMPLATES, len(own)))
             asked = [past(text) if person.dead else text for text in chosen]
         return [fill(template, person) for template in asked for _ in range(SAMPLES)]
-
-
-def _check_sets(sets: Sequence[str]) -> None:
-    """Raise `UsageError` for a set that is not made of one property or two, or is named twice."""
-    known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
-    unknown = [name for i, name in enumerate(sets) if name not in known - {*sets[:i]}]
-    if unknown or not sets:
-        raise UsageError(
-            f"there is no set {unknown[0] if unknown else ''!r}, or it is named twice",
-            f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
-        )
 
 
 def _efficacy(record: Record) -> Record:

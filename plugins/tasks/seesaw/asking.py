@@ -101,14 +101,7 @@ class Asking:
         return self._seen[person]
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
-        key = Key("compare", about=self._about(request))
-        for i, prompt in enumerate(told_prompts(self.files, record, self.task.prompts)):
-            for sample in range(self.task.samples):
-                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
-                yield Probe("description", query, key=key)
-
-    def _about(self, request: Request) -> Mapping[str, object]:
-        return {
+        about = {
             "subject": request.subject,
             "property": PROPERTIES[self.files.edited],
             "old": request.target_true,
@@ -117,6 +110,11 @@ class Asking:
             "definitions": self.task.definitions,
             "reflected": True,
         }
+        key = Key("compare", about=about)
+        for i, prompt in enumerate(told_prompts(self.files, record, self.task.prompts)):
+            for sample in range(self.task.samples):
+                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
+                yield Probe("description", query, key=key)
 
 
 def told_prompts(name: SetFiles, record: Record, prompts: Prompts) -> Sequence[str]:
