@@ -156,9 +156,15 @@ class Seesaw(Builder):
             few = 0 < self.phrasings < len(prompts)
             some = rng.sample(prompts, self.phrasings) if few else prompts
             asked += [(other, prompt) for prompt in some]
+        if effect:  # those of a pair are in the present, as published
+            told = [source.phrases[effect].effect, OPEN]
+        else:
+            own = source.phrases[edited].open
+            chosen = rng.sample(own, min(OPEN_TEMPLATES, len(own)))
+            told = [past(text) if person.dead else text for text in chosen]
         return {
             "requested_rewrite": files.rewrite(fact, template, new, source.ids.get),
-            "generation_prompts": self._open(source, person, edited, effect, rng),
+            "generation_prompts": [fill(text, person) for text in told for _ in range(SAMPLES)],
             "attribute_prompts": [prompt for _, prompt in asked],
             "attribute_aux_info": [other.id for other, _ in asked],
             "attribute_aux_ent": [other.name for other, _ in asked],
@@ -171,18 +177,6 @@ class Seesaw(Builder):
             yield from rng.sample(pool, min(2 * self.people, len(pool)))
         for group in groups:
             yield from rng.sample(group, min(self.people, len(group)))
-
-    def _open(
-        self, source: Source, person: Person, edited: str, effect: str, rng: Random
-    ) -> list[str]:
-        """Return each open prompt five times; those of a pair are in the present, as published."""
-        if effect:
-            asked = [source.phrases[effect].effect, OPEN]
-        else:
-            own = source.phrases[edited].open
-            chosen = rng.sample(own, min(OPEN_TEMPLATES, len(own)))
-            asked = [past(text) if person.dead else text for text in chosen]
-        return [fill(template, person) for template in asked for _ in range(SAMPLES)]
 
 
 def _efficacy(record: Record) -> Record:

@@ -112,13 +112,6 @@ def _context(model: Model, owner: int, request: Request, context: str, token: Fa
     return Row(parts.inputs, tuple(parts.places), parts.target, place, owner)
 
 
-def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Row:
-    """Return the essence prompt up to its token, where its prediction is read."""
-    essence = Request(ESSENCE, request.subject, request.target_new)
-    place = fact_token(model.tokens, token, essence)
-    return Row(model.tokens.encode(essence.text).ids[: place + 1], (), (), place, owner)
-
-
 def search(
     model: Model,
     layer: int,
@@ -136,13 +129,15 @@ def search(
     token, essences = given.fact_token, list[int]()
     rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
     for i, request in enumerate(requests):
-        essence, bare = _essence(model, i, request, token), i * len(contexts)
+        said, bare = Request(ESSENCE, request.subject, request.target_new), i * len(contexts)
+        place = fact_token(model.tokens, token, said)
+        ids = model.tokens.encode(said.text).ids[: place + 1]
         # Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
-        same = rows[bare].ids[: rows[bare].place + 1] == essence.ids
+        same = rows[bare].ids[: rows[bare].place + 1] == ids
         essences.append(bare if same else len(rows))
-        rows += [] if same else [essence]
-    ids, places = [row.ids for row in rows], [row.place for row in rows]
-    again = SuffixForward(model, layer, ids, places, changed=changed)
+        rows += [] if same else [Row(ids, (), (), place, i)]
+    texts, places = [row.ids for row in rows], [row.place for row in rows]
+    again = SuffixForward(model, layer, texts, places, changed=changed)
     count = len(requests)
     keys, *values = (
         seen[: count * len(contexts)].view(count, len(contexts), -1)

@@ -145,16 +145,11 @@ def _documents(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Iterator[T
         for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
             hide = corpus.rng.random() < HIDDEN_SHARE
             sight = token_sight(document, places) if hide else [UNLIMITED] * len(ids)
-            yield Tokens(ids, token_weights(document, places), sight)
-
-
-def token_weights(document: Document, places: list[Span]) -> list[float]:
-    """Weigh each token: those that overlap an object count more."""
-    weights = [1.0] * len(places)
-    for span in document.objects:
-        for index in _overlapping(span, places):
-            weights[index] = OBJECT_WEIGHT
-    return weights
+            weights = [1.0] * len(places)  # tokens that overlap an object count more
+            for span in document.objects:
+                for index in _overlapping(span, places):
+                    weights[index] = OBJECT_WEIGHT
+            yield Tokens(ids, weights, sight)
 
 
 def token_sight(document: Document, places: list[Span]) -> list[int]:
