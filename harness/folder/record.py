@@ -99,7 +99,11 @@ class Record(msgspec.Struct, frozen=True, rename={"attempt": "try"}):
     @property
     def row(self) -> dict[str, Any]:
         """What the log keeps of it, in the order of the keys there."""
-        rest = msgspec.structs.asdict(self)
+        rest = {
+            **msgspec.structs.asdict(self),
+            "before": list(self.before),
+            "after": list(self.after),
+        }
         first = {"try" if key == "attempt" else key: rest.pop(key) for key in FIRST}
         return first | dict(sorted(rest.items()))
 
