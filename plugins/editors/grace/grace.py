@@ -121,8 +121,12 @@ class Grace(Batched):
             for text, request in zip(own, batch, strict=True)
         ]
         while lessons:
-            now, lessons = _firsts(lessons)
-            self._learn(model, module, now)
+            firsts: dict[tuple[Book, int], Lesson] = {}
+            for each in lessons:
+                firsts.setdefault((each.book, each.entry), each)
+            # The first lesson of each entry can share a search.
+            self._learn(model, module, list(firsts.values()))
+            lessons = [each for each in lessons if firsts[each.book, each.entry] is not each]
         return [
             book.edit(edit, self.steps) if batch else edit
             for book, edit, batch in zip(books, previous, batches, strict=True)
@@ -157,16 +161,6 @@ class Lesson:
     """Whether what the entry has learned so far is forgotten."""
     text: Text
     request: Request
-
-
-def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
-    """Return the first lesson of each entry, which can share a search, and the rest."""
-    firsts: dict[tuple[Book, int], Lesson] = {}
-    rest = []
-    for lesson in lessons:
-        if firsts.setdefault((lesson.book, lesson.entry), lesson) is not lesson:
-            rest.append(lesson)
-    return list(firsts.values()), rest
 
 
 @dataclass(frozen=True)

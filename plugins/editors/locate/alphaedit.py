@@ -137,7 +137,7 @@ class AlphaEdit(Spreading):
     def make(self, model: Model, making: Making) -> bool:
         """Compute the null spaces that are not stored yet, and store them."""
         for done, layer in enumerate(self.layers):
-            (moment,) = covariance(model, [layer], self.moments, self.command).values()
+            moment = covariance(model, layer, self.moments, self.command)
             path = making.folder / self._file(layer, moment)
             if not path.exists():
                 space = NullSpace.of(moment.matrix, self.threshold)

@@ -126,7 +126,7 @@ class Spreading(Fields, Batched, Prepared[Shared]):
         """
         solvers, digests = list[Solver](), {}
         for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
-            (moment,) = covariance(model, [layer], self.moments, self.command).values()
+            moment = covariance(model, layer, self.moments, self.command)
             solvers.append(self.solver(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
         contexts = checked(self.contexts)

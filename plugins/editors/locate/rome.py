@@ -130,7 +130,7 @@ class Rome(Fields, Prepared[Shared]):
         if self.moment_layers:
             files = (self.moments,) if self.moments else ()
             without = "; or go without: --editor-args covariance=false"
-            (moment,) = covariance(model, [self.layer], files, self.command, without).values()
+            moment = covariance(model, self.layer, files, self.command, without)
             solve, digests = moment.solver(), {"moments": moment.digest}
         contexts = checked(self.contexts) or sampled(
             model, self.context_lengths, self.context_count, self.seed

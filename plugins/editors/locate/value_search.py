@@ -101,25 +101,6 @@ class Row(Text):
     """Index of the request."""
 
 
-def lay_out(
-    model: Model, requests: Sequence[Request], contexts: Sequence[str], token: FactToken
-) -> tuple[list[Row], list[int]]:
-    """Return every request's contexts, then essence prompts, and the row to read each of those in.
-
-    Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
-    """
-    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
-    essences = []
-    for i, request in enumerate(requests):
-        essence, bare = _essence(model, i, request, token), i * len(contexts)
-        if rows[bare].ids[: rows[bare].place + 1] == essence.ids:
-            essences.append(bare)
-        else:
-            essences.append(len(rows))
-            rows.append(essence)
-    return rows, essences
-
-
 def alike(
     model: Model, requests: Sequence[Request], contexts: int, token: FactToken = "subject_last"
 ) -> list[list[int]]:
@@ -141,13 +122,6 @@ def _context(model: Model, owner: int, request: Request, context: str, token: Fa
     return Row(parts.inputs, tuple(parts.places), parts.target, place, owner)
 
 
-def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Row:
-    """Return the essence prompt up to its token, where its prediction is read."""
-    essence = Request(ESSENCE, request.subject, request.target_new)
-    place = fact_token(model.tokens, token, essence)
-    return Row(model.tokens.encode(essence.text).ids[: place + 1], (), (), place, owner)
-
-
 def search(
     model: Model,
     layer: int,
@@ -162,9 +136,18 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    rows, essences = lay_out(model, requests, contexts, given.fact_token)
-    ids, places = [row.ids for row in rows], [row.place for row in rows]
-    again = SuffixForward(model, layer, ids, places, changed=changed)
+    token, essences = given.fact_token, list[int]()
+    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
+    for i, request in enumerate(requests):
+        said, bare = Request(ESSENCE, request.subject, request.target_new), i * len(contexts)
+        place = fact_token(model.tokens, token, said)
+        ids = model.tokens.encode(said.text).ids[: place + 1]
+        # Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
+        same = rows[bare].ids[: rows[bare].place + 1] == ids
+        essences.append(bare if same else len(rows))
+        rows += [] if same else [Row(ids, (), (), place, i)]
+    texts, places = [row.ids for row in rows], [row.place for row in rows]
+    again = SuffixForward(model, layer, texts, places, changed=changed)
     count = len(requests)
     keys, *values = (
         seen[: count * len(contexts)].view(count, len(contexts), -1)
@@ -204,7 +187,14 @@ def _descend(
             break
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
-        _step(optimizer, delta, live, given.clamp * objective.norms)
+        with torch.no_grad():
+            before, longest = delta.detach().clone(), given.clamp * objective.norms
+            optimizer.step()
+            norms = delta.norm(dim=2)
+            shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
+            delta.mul_(shorter[:, :, None])
+            # Adam moves by momentum also where a gradient has become zero.
+            delta[~live] = before[~live]
     return delta.detach(), losses
 
 
@@ -254,20 +244,6 @@ class Objective:
 
     def _by_request(self, each: Tensor) -> Tensor:
         return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
-
-
-@torch.no_grad()
-def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest: Tensor) -> None:
-    """Take a step where the search still goes on, and scale the changes down to their largest norm.
-
-    Adam moves by momentum also where a gradient has become zero, so finished rows are put back.
-    """
-    before = delta.detach().clone()
-    optimizer.step()
-    norms = delta.norm(dim=2)
-    shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
-    delta.mul_(shorter[:, :, None])
-    delta[~live] = before[~live]
 
 
 def sampled(

@@ -118,13 +118,27 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()
     }
-    results = _results(made, list(said.values()), list(labels))
+    opinions, names, asked = list(said.values()), list(labels), list(meanings(made.items))
+    found: dict[str, Any] = {
+        "annotators": names,
+        "items": len(opinions),
+        "agreement": agreements(opinions, asked, names),
+        "means": means(opinions, asked),
+        "means_seen": means(seen(opinions), asked),
+        "judge": accuracy(opinions, asked),
+    }
+    results = finite(found)
     with replacing(path) as part:
         part.write_text(json.dumps(_stored(made, said, results), indent=1) + "\n")
     if as_json:
         out.out(json.dumps(results, indent=1))
     else:
-        _print(made, results)
+        out.print(f"{made.form:9}{len(made.items):,}, by {len(names)}: {', '.join(names)}")
+        for name, title in TITLES.items():
+            for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
+                table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
+                out.print()
+                out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
     err.print(f"saved    {path}", soft_wrap=True)
 
 
@@ -144,29 +158,6 @@ def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
     if not any(found.values()):
         raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
     return {name: labels for name, labels in found.items() if labels}
-
-
-def _print(made: Export, results: Mapping[str, Any]) -> None:
-    names, items = results["annotators"], len(made.items)
-    out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
-    for name, title in TITLES.items():
-        for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
-            table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
-            out.print()
-            out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
-
-
-def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
-    asked = list(meanings(made.items))
-    found: dict[str, Any] = {
-        "annotators": list(names),
-        "items": len(said),
-        "agreement": agreements(said, asked, names),
-        "means": means(said, asked),
-        "means_seen": means(seen(said), asked),
-        "judge": accuracy(said, asked),
-    }
-    return dict(finite(found))
 
 
 def _stored(

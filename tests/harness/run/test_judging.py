@@ -76,7 +76,7 @@ def test_nothing_to_judge_asks_nobody():
     judge = Equal(fails=RuntimeError("asked"))
     plain = Case("0", (), (PLAIN, Probe("efficacy", Choose("a", ("b",)))))
     assert judged(judge, [(plain, (BEFORE[:2], AFTER[:2]))]) == [(BEFORE[:2], AFTER[:2])]
-    assert judged(judge, [(CASE, ((), ()))]) == [((), ())]
+    assert judged(judge, [(CASE, ((), ()))]) == [([], [])]
     assert judge.asked == []
 
 
