@@ -9,7 +9,7 @@ import click
 from edit_harness.cli import main
 
 PAGE, MARK = "reference/commands.md", "<!-- commands -->"
-EVERYWHERE = {"debug", "plugin", "only_plugins", "block_plugins", "quiet", "help_all", "help"}
+EVERYWHERE = {"debug", "plugin", "only_plugins", "block_plugins", "quiet", "help_all"}
 """Options that the page explains once."""
 
 
@@ -47,7 +47,7 @@ def described(command: click.Command, path: str, level: int) -> Iterator[str]:
     yield "| option | |\n|---|---|"
     for param in command.get_params(context):
         record = param.get_help_record(context)
-        if record and param.name not in EVERYWHERE:
+        if record and param.name not in EVERYWHERE and "--help" not in param.opts and any(record):
             yield f"| {flags(record[0])} | {prose(record[1])} |"
     yield ""
 
