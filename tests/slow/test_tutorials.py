@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support.builders import ROOT
 from support.commands import edit_harness
-from support.pages import TUTORIALS, blocks, files, followed, snippets
+from support.pages import DOCS, TUTORIALS, blocks, files, followed, snippets
 
 import edit_harness as eh
 from edit_harness.cli import main
@@ -210,7 +210,7 @@ def test_the_editor_with_an_adaptor_passes_its_suites(tell):
     """By the command of the page, which tries it with its defaults on a model of two layers."""
     page = TUTORIALS["editor"][0]
     Path("recall.py").write_text(files(page)["recall.py"], encoding="utf-8")
-    (command,) = re.findall(r"`(edit-harness check recall\.py [^`]+)`", page.read_text("utf-8"))
+    (command,) = re.findall(r"`(edit-harness plugins check recall\.py [^`]+)`", page.read_text("utf-8"))
     passed = set(re.findall(r"PASSED .*::test_(\w+)", tell(command)))
     assert {"is_saved_and_loaded", "accumulates", "keeps_no_gradients"} <= passed
 
@@ -223,7 +223,7 @@ def test_snippets_run(kind, page, name):
 
 
 def test_every_kind_of_new_has_a_tutorial():
-    kinds = main.get_command(None, "new").params[0].type.choices
-    assert set(kinds) == {*TUTORIALS, "command"}, "a command is told in docs/hooks.md"
-    entrance = (ROOT / "docs" / "plugins.md").read_text("utf-8")
+    kinds = main.get_command(None, "plugins").get_command(None, "new").params[0].type.choices
+    assert set(kinds) == {*TUTORIALS, "command"}, "a command is told in docs/reference/hooks.md"
+    entrance = (DOCS / "how-to" / "plugins.md").read_text("utf-8")
     assert all(f"({page.name})" in entrance for page, *_ in TUTORIALS.values())
