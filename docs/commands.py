@@ -23,13 +23,14 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
 
 def reference() -> Iterator[str]:
     """Yield the lines: a heading for each section of the help, and for each command in it."""
-    section = ""
+    sections: dict[str, dict[str, click.Command]] = {}
     for name, component in main._bundled.items():
         if component.summary:  # else it is an old name
-            if component.group != section:
-                section = component.group
-                yield f"## {section}\n"
-            yield from described(component.load(), name, 3)
+            sections.setdefault(component.group, {})[name] = component.load()
+    for section, commands in sections.items():
+        yield f"## {section}\n"
+        for name, command in commands.items():
+            yield from described(command, name, 3)
 
 
 def described(command: click.Command, path: str, level: int) -> Iterator[str]:
