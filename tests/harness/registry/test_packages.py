@@ -184,7 +184,7 @@ def test_a_plugin_of_another_interface_is_left_out_and_told_what_has_moved(here,
     (here / "mine.py").write_text(f"{EDITOR}\nedit_harness_api = 1\n")
     monkeypatch.setenv(packages.FILES, str(here / "mine.py"))
     (failure,) = Plugins.installed().failures
-    assert failure.reason.endswith("; docs/how-to/plugins.md, What has moved, says what is where")
+    assert failure.reason.endswith("; CHANGELOG.md, What has moved, says what is where")
 
 
 @pytest.mark.parametrize(
