@@ -74,8 +74,7 @@ def test_what_documents_import_is_there():
             importlib.import_module(f"{module}.{name}")
 
 
-def test_the_plugin_of_the_readme_is_that_of_the_tutorial():
-    """Which is run."""
+def test_the_plugin_of_the_readme_is_that_of_the_tutorial_which_is_run():
     (shown,) = files(ROOT / "README.md").items()
     assert shown in files(TUTORIALS["editor"][0]).items()
 
