@@ -90,7 +90,7 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     assert not (tmp_path / "b.zip").exists()
     paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
     assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
-    assert "--tuned-on pocket" in (ROOT / "README.md").read_text()
+    assert "--tuned-on pocket" in (ROOT / "docs/how-to/submit.md").read_text()
 
 
 def test_a_key_is_never_packed(made, tmp_path):
