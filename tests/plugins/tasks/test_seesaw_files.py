@@ -128,7 +128,7 @@ def test_another_set_tells_the_gender_of_everyone_edited(genuine):
 
 
 def test_how_few_people_the_authors_tables_tell_of(genuine, seesaw_files):
-    """As docs/seesaw.md says it."""
+    """As docs/concepts/seesaw.md says it."""
     asked = {p.tags["subject"] for name in PAIRS for case in genuine(sets=name, tags="none").cases()
              for p in case.probes if p.role == "cross-subject"}  # fmt: skip
     known = gather.people_in(seesaw_files)
