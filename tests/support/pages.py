@@ -15,7 +15,7 @@ TUTORIALS = {
     "judge": (DOCS / "writing-a-judge.md", "opening", 35),
 }
 """The page of each kind, what it writes, and how many lines that is at most."""
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
