@@ -112,7 +112,7 @@ def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
     from edit_harness_plugins.commands.report.facts import sound
     from edit_harness_plugins.controls.effects import side_effects
 
-    (source,) = (b for b in blocks(ROOT / "docs" / "hooks.md", "python") if "(Control)" in b)
+    (source,) = (b for b in blocks(ROOT / "docs/reference/hooks.md", "python") if "(Control)" in b)
     monkeypatch.chdir(tmp_path)
     Path("sentences.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)

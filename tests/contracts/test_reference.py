@@ -19,7 +19,7 @@ BROUGHT = ["edit_harness_register_builders", "edit_harness_register_packs"]
 
 def sections() -> dict[str, str]:
     """Return the text under each heading of the second level."""
-    _, *parts = re.split(r"^## ", (DOCS / "hooks.md").read_text("utf-8"), flags=re.MULTILINE)
+    _, *parts = re.split(r"(?m)^## ", (DOCS / "reference/hooks.md").read_text("utf-8"))
     return {head: body for head, _, body in (part.partition("\n") for part in parts)}
 
 

@@ -134,7 +134,7 @@ def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(mine):
         ("1 / 0", "ZeroDivisionError: division by zero"),
         (
             f"{EDITOR}\nedit_harness_api = 1\n",
-            "; docs/plugins.md, What has moved, says what is where",
+            "; CHANGELOG.md, What has moved, says what is where",
         ),
     ):
         mine(source)

@@ -112,7 +112,7 @@ def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
 
 
 def test_how_few_people_the_authors_tables_tell_of(genuine, seesaw_files):
-    """As docs/seesaw.md says it."""
+    """As docs/concepts/seesaw.md says it."""
     cases = genuine(tags="none", part="cross-subject").cases()
     asked = {p.tags["subject"] for c in cases for p in c.probes if p.role == "cross-subject"}
     known = gather.people_in(seesaw_files)
