@@ -333,3 +333,30 @@ def test_a_run_that_is_there_already_says_that_it_is_read_back(tell, tmp_path):
     assert "--new runs it again" in " ".join(again.stderr.split())
     assert "nothing is run" not in tell(*run, "--new").stderr
     assert len(list((tmp_path / "here").iterdir())) == 2
+
+
+MEASURING = """
+from edit_harness import Measure, Metric, hookimpl
+
+class Count(Metric):
+    measures = {"Probes": Measure("the number of probes", unit="")}
+
+    def measure(self, case, before, after):
+        return {"post_Probes": float(len(case.probes))}
+
+@hookimpl
+def edit_harness_register_metrics(register):
+    register("counting", Count, "Counts probes")
+"""
+
+
+def test_a_run_whose_plugin_is_gone_says_what_it_was_made_with(tell, folder, facts, tmp_path):
+    (tmp_path / "mine.py").write_text(MEASURING)
+    run = ("-e", "none", "-t", "counterfact", "--task-args", f"data={facts}", "-m", folder)
+    result = tell(*run, "--metrics", "counting", "--plugin", "mine.py")
+    assert result.exit_code == 0, result.stderr
+    (made,) = (tmp_path / "results").iterdir()
+    result = tell("score", made)
+    failed(result, 3, "there is no metric 'counting'", "the run was made with mine.py")
+    assert str(tmp_path / "mine.py") in result.stderr.replace("\n", "")
+    assert tell("score", made, "--plugin", "mine.py").exit_code == 0
