@@ -1,4 +1,4 @@
-# make demo: the first numbers on a fresh machine.  make test, slow, lint, figures: what CI runs.
+# make demo: the first numbers on a fresh machine.  make test, slow, lint, docs, figures: what CI runs.
 # slow: real kills, Ray, browsers, packages of third parties, fuzz and tampering at full length.
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 SETTINGS := setup.cfg pyproject.toml constraints.txt
 SOURCES := $(shell find harness plugins -type f ! -name '*.pyc')
 
-.PHONY: demo test slow figures kills lint clean
+.PHONY: demo test slow figures kills lint docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -36,6 +36,10 @@ lint: $(VENV)/.test $(VENV)/.package
 	$(BIN)/mypy examples/*/src
 	$(BIN)/lint-imports --no-logo
 
+docs: $(VENV)/.docs $(VENV)/.package
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/docs/index.html"
+
 clean:
 	rm -rf $(VENV) build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
@@ -50,6 +54,11 @@ $(VENV)/.base: $(SETTINGS)
 $(VENV)/.test: $(VENV)/.base
 	rm -rf build
 	$(PIP) install -c constraints.txt '.[test]'
+	touch $@ $(VENV)/.package
+
+$(VENV)/.docs: $(VENV)/.base
+	rm -rf build
+	$(PIP) install -c constraints.txt '.[docs]'
 	touch $@ $(VENV)/.package
 
 $(VENV)/.package: $(VENV)/.base $(SOURCES)

@@ -1,6 +1,6 @@
 """Seesaw-CF on the bundled sample: what edits of people do to others, by editor and regime.
 
-    python -m benchmarks.seesaw --figure docs/seesaw.svg
+    python -m benchmarks.seesaw --figure docs/concepts/seesaw.svg
 
 Prints a table of all runs, and for all edits at once the tables by group and property, in Markdown; the
 figure has a bar of D_d for each editor, edited property and gender. No judge is needed: the texts of the

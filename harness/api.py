@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
+from tqdm.auto import tqdm
 
 from .data import Request
 from .edits import Edit
@@ -18,7 +20,7 @@ from .model.model import Model
 from .registry.registry import Plugins
 from .registry.settings import build_component
 from .run.assembly import load, make_benchmark, make_editor
-from .run.evaluation import assemble
+from .run.evaluation import Evaluation, assemble
 from .run.loop import run_all
 from .run.results import Results
 from .run.spec import ModelRef, RunSpec, Selection
@@ -40,6 +42,7 @@ def evaluate(
     advance: Callable[[Record], object] = lambda record: None,
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
     **settings: Any,
 ) -> Results:
     """Edit case by case, ask before and after, and return the numbers.
@@ -50,7 +53,8 @@ def evaluate(
     device, revision, device_map, max_memory, batch_rows, chat_template, trust_remote_code, allow_pickle_weights).
     A `RunSpec` in the place of the editor says all of these, but for what is given besides. A run that is in
     ``output`` already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers
-    load a model by its name. Raises `HarnessError`.
+    load a model by its name. A bar shows the ``progress``; by default in a terminal and in a notebook.
+    Raises `HarnessError`.
     """
     spec, loading = _specified(editor, task, settings)
     if model is None:
@@ -80,7 +84,16 @@ def evaluate(
         evaluation = assemble(plugins, model, benchmark, spec, Selection(limit))
         folder = evaluation.open(Path(output), new=new)
         turns = running.turns(carried)
-        return run_all({evaluation: folder}, lambda _, record: advance(record), turns=turns)[0]
+        off = not (
+            sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
+        )
+        with tqdm(total=len(evaluation.visits), desc="editing", disable=off) as bar:
+
+            def told(_: Evaluation, record: Record) -> None:
+                bar.update()
+                advance(record)
+
+            return run_all({evaluation: folder}, told, turns=turns)[0]
 
 
 def _specified(

@@ -121,8 +121,6 @@ class Harness(click.Group):
         found = self._find(name, ctx)
         command: click.Command = found.load()
         self._called = found if found.package else None
-        if self._called and not any("--debug" in p.opts for p in command.params):
-            rest = [arg for arg in rest if arg != "--debug"]  # what it is for is done in `main`
         return name, command, rest
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
@@ -130,6 +128,8 @@ class Harness(click.Group):
         if COMPLETE in os.environ:
             super().main(args, **extra)
         given = list(sys.argv[1:] if args is None else args)
+        if debug := "--debug" in given:  # of whatever command
+            given.remove("--debug")
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
@@ -137,7 +137,7 @@ class Harness(click.Group):
         self._called = None
         for line in misspelt(each.load() for each in self._bundled.values()):
             _say(f"note     {line}")
-        if "--debug" in given:
+        if debug:
             handler = logging.StreamHandler()
             handler.setFormatter(Plain(logging.BASIC_FORMAT))
             logging.basicConfig(handlers=[handler])
@@ -146,7 +146,7 @@ class Harness(click.Group):
         try:
             code = super().main(given, standalone_mode=False, **extra)
         except BaseException as error:
-            if "--debug" in given and not isinstance(error, click.ClickException):
+            if debug and not isinstance(error, click.ClickException):
                 _say(*traceback.format_exc().splitlines())
             code = _explain(error, self._called)
         sys.exit(code if isinstance(code, int) else 0)
@@ -247,6 +247,7 @@ def handle_signals() -> None:
 
 
 @click.group(cls=Harness, context_settings=HELP)
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks and the log.")
 @click.version_option(package_name="edit-harness", message="edit-harness %(version)s")
 def main() -> None:
     """Evaluate knowledge edits of language models.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ HEADINGS = {
               "trust_remote_code", "allow_pickle_weights"),
     "Judge": ("judge", "judge_args"),
     "Many machines": ("shard", "executor", "executor_args"),
-    "Failures": ("on_error", "retry_failed", "new", "debug"),
+    "Failures": ("on_error", "retry_failed", "new"),
     "Plugins": ("plugin", "only_plugins", "block_plugins"),
     "Output": ("verbose", "as_json", "config", "quiet", "help_all", "help"),
 }  # fmt: skip
@@ -85,7 +86,10 @@ class Command(click.Command):
         ordered = {heading: sections[heading] for heading in HEADINGS if heading in sections}
         if names:
             with formatter.section("More, which --help-all explains"):
-                formatter.write_dl([(heading, " ".join(rows)) for heading, rows in ordered.items()])
+                wrap = partial(textwrap.wrap, width=formatter.width - 20, break_on_hyphens=False)
+                named = {heading: wrap(" ".join(rows)) for heading, rows in ordered.items()}
+                # As it is: click would break flags at their hyphens.
+                formatter.write_dl([(at, "\b\n" + "\n".join(each)) for at, each in named.items()])
             return
         for heading, rows in ordered.items():
             with formatter.section(heading):
@@ -247,7 +251,6 @@ def settings(name: str, help: str) -> Callable[..., Any]:
     return click.option(name, help=help, **ARGS)
 
 
-debug = click.option("--debug", is_flag=True, help="Show tracebacks and the log.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -102,7 +102,16 @@ def bootstrap(
 
     def of(drawn: np.ndarray) -> Columns:
         some = {name: values[drawn] for name, values in columns.items()}
-        return _by_group(some, labels[drawn]) if published else some
+        if not published:
+            return some
+        # The mean of each group's rows that have a value, for the groups that are there.
+        units = np.unique(labels[drawn], return_inverse=True)[1]
+        with np.errstate(invalid="ignore"):
+            return {
+                name: np.bincount(units, np.where(np.isnan(values), 0.0, values))
+                / np.bincount(units, ~np.isnan(values))
+                for name, values in some.items()
+            }
 
     draws = []
     for _ in range(resamples if len(members) > 1 else 0):
@@ -117,14 +126,3 @@ def bootstrap(
         low, high = np.percentile(known, tails).tolist() if len(known) else (math.nan, math.nan)
         found[name] = Estimate(value, low, high, count(plain, name))
     return found
-
-
-def _by_group(columns: Columns, labels: np.ndarray) -> Columns:
-    """Return the mean of each group's rows that have a value, for the groups that are there."""
-    units = np.unique(labels, return_inverse=True)[1]
-    with np.errstate(invalid="ignore"):
-        return {
-            name: np.bincount(units, np.where(np.isnan(values), 0.0, values))
-            / np.bincount(units, ~np.isnan(values))
-            for name, values in columns.items()
-        }

@@ -14,7 +14,6 @@ from edit_harness.data import Answers, Visit
 from edit_harness.errors import PluginError, RunFolderError, counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder, written
-from edit_harness.folder.manifest import Manifest
 from edit_harness.folder.record import INVALID, Record
 from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.interfaces import Metric
@@ -81,17 +80,13 @@ def own_metrics(plugins: Plugins, folder: RunFolder) -> dict[str, Metric]:
     try:
         return make_metrics(plugins, manifest.metrics)
     except PluginError as error:
-        raise PluginError(error.cause, _made_with(manifest) or error.remedy) from error
-
-
-def _made_with(manifest: Manifest) -> str:
-    """Return the other packages that a run was made with; empty if there are none."""
-    named = [
-        f"{part['name']} {part['version']} ({part['source']})"
-        for part in manifest.distributions
-        if part["name"] != DISTRIBUTION
-    ]
-    return f"the run was made with {', '.join(named)}" if named else ""
+        others = [
+            f"{part['name']} {part['version']} ({part['source']})"
+            for part in manifest.distributions
+            if part["name"] != DISTRIBUTION
+        ]
+        remedy = f"the run was made with {', '.join(others)}" if others else error.remedy
+        raise PluginError(error.cause, remedy) from error
 
 
 def answers(record: Record) -> Answers:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import IO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -119,7 +118,18 @@ def keep(name: str, make: Callable[[], Library]) -> None:
         return
     try:
         with replacing(path) as partial, open(partial, "wb") as file:
-            _write(make(), file)
+            library = make()
+            counts, weights = library.counts, library.weights
+            texts = {"words": sorted(weights.columns, key=weights.columns.__getitem__)}
+            texts["topics"] = list(library.topics)
+            np.savez_compressed(
+                file,
+                texts=np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
+                idf=weights.idf,
+                counts=counts.data.astype(np.int32),
+                places=counts.indices.astype(np.int32),
+                ends=counts.indptr.astype(np.int64),
+            )
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be written: {error.strerror or error}",
@@ -133,7 +143,11 @@ def find(name: str) -> Library:
     path = _path(name)
     try:
         with np.load(path) as stored:
-            return _decoded(stored)
+            texts = json.loads(stored["texts"].tobytes())
+            columns, topics = ({t: i for i, t in enumerate(texts[n])} for n in ("words", "topics"))
+            parts = (stored["counts"].astype(float), stored["places"], stored["ends"])
+            counts = csr_array(parts, (len(topics), len(columns)))
+            return Library(Weights(columns, stored["idf"]), topics, counts)
     except FileNotFoundError:
         raise DataError(
             f"the reference texts {path} are not there",
@@ -160,25 +174,3 @@ def digest(name: str) -> str:
 
 def _path(name: str) -> Path:
     return cache_folder() / "references" / f"{name}.npz"
-
-
-def _write(library: Library, file: IO[bytes]) -> None:
-    counts, weights = library.counts, library.weights
-    texts = {"words": sorted(weights.columns, key=weights.columns.__getitem__)}
-    texts["topics"] = list(library.topics)
-    np.savez_compressed(
-        file,
-        texts=np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
-        idf=weights.idf,
-        counts=counts.data.astype(np.int32),
-        places=counts.indices.astype(np.int32),
-        ends=counts.indptr.astype(np.int64),
-    )
-
-
-def _decoded(stored: Mapping[str, np.ndarray]) -> Library:
-    texts = json.loads(stored["texts"].tobytes())
-    columns, topics = ({t: i for i, t in enumerate(texts[n])} for n in ("words", "topics"))
-    parts = (stored["counts"].astype(float), stored["places"], stored["ends"])
-    counts = csr_array(parts, (len(topics), len(columns)))
-    return Library(Weights(columns, stored["idf"]), topics, counts)

@@ -37,19 +37,16 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
     if isinstance(answer, Text):
-        verdict = {"verdict": _encode_verdict(answer.verdict)} if answer.verdict else {}
-        return {"text": answer.text, **verdict}
+        if (verdict := answer.verdict) is None:
+            return {"text": answer.text}
+        # Without what most do not have: a judge that is a model says more.
+        said = {name: value for name, value in vars(verdict).items() if value not in ("", {}, None)}
+        return {"text": answer.text, "verdict": {**said, "score": verdict.score}}
     if isinstance(answer, Graded):
         marks = {name: finite(vars(each)) for name, each in answer.marks.items()}
         missing = {"left_out": dict(answer.left_out)} if answer.left_out else {}
         return {"documents": answer.documents, "marks": marks, **missing}
     return None if isinstance(answer, Distribution) else finite(vars(answer))
-
-
-def _encode_verdict(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict without what most do not have: a judge that is a model says more."""
-    said = {name: value for name, value in vars(verdict).items() if value not in ("", {}, None)}
-    return {**said, "score": verdict.score}
 
 
 def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | None:

@@ -115,13 +115,10 @@ def _check_place(path: Path, head: re.Match[bytes], end: End) -> None:
             f"{path} was made by another version (log format {version}, not {VERSION})",
             "read it with that version, or run it anew: --new",
         )
-    if mark != end.mark or seq != end.rows:
-        other = (
-            f"it is of another run, {mark}"
-            if mark != end.mark
-            else f"row {seq} stands in its place"
-        )
-        raise damaged(path, end.rows, end.size, other)
+    if mark != end.mark:
+        raise damaged(path, end.rows, end.size, f"it is of another run, {mark}")
+    if seq != end.rows:
+        raise damaged(path, end.rows, end.size, f"row {seq} stands in its place")
 
 
 def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:

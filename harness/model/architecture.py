@@ -86,7 +86,12 @@ class Architecture:
         self.head: nn.Module = transformer.get_output_embeddings()
         if self.head is None:
             raise DataError("the model has no language-model head")
-        self.blocks = self._blocks()
+        every = ((n, m) for n, m in module.named_modules() if isinstance(m, nn.ModuleList))
+        lists = [name for name, child in every if len(child) == self.layers]
+        if not lists:
+            raise DataError(f"no list of {self.layers} blocks was found in the model")
+        shallowest = min(lists, key=lambda name: name.count("."))
+        self.blocks = tuple(f"{shallowest}.{i}" for i in range(self.layers))
         self._check_head_and_causality()
 
     @cached_property
@@ -154,14 +159,6 @@ class Architecture:
             for name, child in self.block(layer).named_modules()
             if isinstance(child, LINEAR) and attention == ("attn" in name or "attention" in name)
         }
-
-    def _blocks(self) -> tuple[str, ...]:
-        every = ((n, m) for n, m in self.module.named_modules() if isinstance(m, nn.ModuleList))
-        lists = [name for name, child in every if len(child) == self.layers]
-        if not lists:
-            raise DataError(f"no list of {self.layers} blocks was found in the model")
-        shallowest = min(lists, key=lambda name: name.count("."))
-        return tuple(f"{shallowest}.{i}" for i in range(self.layers))
 
     @cached_property
     def _outputs(self) -> tuple[str, str]:

@@ -50,9 +50,11 @@ def changing(
     """
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        inputs = by_row(entered(args, kwargs), rows)
-        changed = change(inputs, by_row(first(output), rows))
-        return None if changed is None else with_first(output, changed)
+        own = first(output)
+        if (changed := change(by_row(entered(args, kwargs), rows), by_row(own, rows))) is None:
+            return None
+        changed = changed.view_as(own)
+        return changed if isinstance(output, Tensor) else (changed, *output[1:])
 
     return module.register_forward_hook(hook, with_kwargs=True)
 
@@ -199,12 +201,6 @@ def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
 def first(output: Any) -> Tensor:
     """Return a module's output tensor; some blocks return a tuple."""
     return output if isinstance(output, Tensor) else output[0]
-
-
-def with_first(output: Any, changed: Tensor) -> Any:
-    """Return a module's output with its tensor replaced, in the shape that it had."""
-    changed = changed.view_as(first(output))
-    return changed if isinstance(output, Tensor) else (changed, *output[1:])
 
 
 def by_row(tensor: Tensor, rows: int) -> Tensor:

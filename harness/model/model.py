@@ -70,7 +70,6 @@ class Model:
         self._starts_at: dict[int, bool] = {}
         self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
         self.takes = frozenset(inspect.signature(module.forward).parameters)
-        self.takes_positions = "position_ids" in self.takes
 
     @property
     def name(self) -> str:
@@ -130,9 +129,9 @@ class Model:
         if name := next((n for n in parameters or () if self._own(n).is_meta), ""):
             raise PluginError(f"{name} is offloaded, so that it has no gradient", HOLD_IT)
         inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
-        if self.takes_positions:
-            inputs["position_ids"] = batch.position_ids
         inputs["use_cache"] = False
+        if "position_ids" in self.takes:
+            inputs["position_ids"] = batch.position_ids
         if cache is not None:
             inputs["past_key_values"] = cache
         head = self.architecture.head
@@ -279,7 +278,7 @@ class Model:
     @cached_property
     def packs(self) -> bool:
         """Whether a tree of texts is answered as the texts alone, by a trial."""
-        return self.takes_positions and packs(self)
+        return "position_ids" in self.takes and packs(self)
 
     @cached_property
     def pads(self) -> bool:

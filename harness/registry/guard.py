@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -104,11 +104,9 @@ def importing(what: object) -> Iterator[Import]:
             note(f"{what} {went.notes[0]}")
 
 
-@contextmanager
-def measuring() -> Iterator[None]:
+def measuring() -> AbstractContextManager[Any]:
     """Send what plugins print to where messages go: stdout carries the result."""
-    with redirect_stdout(sys.stderr):
-        yield
+    return redirect_stdout(sys.stderr)
 
 
 @cache
@@ -131,7 +129,20 @@ def _globals() -> dict[str, Global]:
     # None stands in sys.modules for a library that must not be imported.
     if np := sys.modules.get("numpy"):
         found["numpy's random state"] = (lambda: _numpy_state(np), np.random.set_state)
-    return found | (_of_torch(torch) if (torch := sys.modules.get("torch")) else {})
+    if torch := sys.modules.get("torch"):
+        found |= {
+            "torch's random state": (
+                lambda: torch.get_rng_state().tolist(),
+                lambda old: torch.set_rng_state(torch.tensor(old, dtype=torch.uint8)),
+            ),
+            "the default dtype": (
+                lambda: str(torch.get_default_dtype()),
+                lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
+            ),
+            "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+            "the number of torch's threads": (torch.get_num_threads, torch.set_num_threads),
+        }
+    return found
 
 
 def _folder() -> str:
@@ -149,21 +160,6 @@ def _set_environment(values: Mapping[str, str]) -> None:
 def _numpy_state(np: Any) -> tuple[Any, ...]:
     kind, keys, *rest = np.random.get_state()
     return kind, tuple(keys.tolist()), *rest
-
-
-def _of_torch(torch: Any) -> dict[str, Global]:
-    return {
-        "torch's random state": (
-            lambda: torch.get_rng_state().tolist(),
-            lambda old: torch.set_rng_state(torch.tensor(old, dtype=torch.uint8)),
-        ),
-        "the default dtype": (
-            lambda: str(torch.get_default_dtype()),
-            lambda old: torch.set_default_dtype(getattr(torch, old.removeprefix("torch."))),
-        ),
-        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "the number of torch's threads": (torch.get_num_threads, torch.set_num_threads),
-    }
 
 
 def read() -> dict[str, Any]:

@@ -148,7 +148,7 @@ class Plugins:
         if made_for != hookspecs.API:
             raise PluginError(
                 f"it is made for version {made_for} of the plugin interface, and here it is "
-                f"{hookspecs.API}; docs/plugins.md, What has moved, says what is where"
+                f"{hookspecs.API}; CHANGELOG.md, What has moved, says what is where"
             )
         manager, kinds, added = _manager(), dict(self.kinds), list[Component]()
         manager.register(plugin)

@@ -51,10 +51,8 @@ class Benchmark:
         if unknown := [sample for sample in samples if sample not in by_id]:
             first = next(iter(by_id), "")
             raise UsageError(f"the task has no case {unknown[0]!r}", f"its ids look like {first!r}")
-        if limit is not None and limit < 1:
-            raise UsageError(f"a limit of {limit} leaves nothing to do", "raise --limit")
         chosen = [by_id[sample] for sample in dict.fromkeys(samples)] or list(self.cases[:limit])
-        if not chosen:
+        if not chosen or (limit is not None and limit < 1):
             raise UsageError("there is nothing to do: no case is left", "raise --limit")
         return chosen
 

@@ -73,7 +73,10 @@ def make_controls(
         whose = named("control", each.name, each.value)
         with blamed(f"{whose} failed to load what it needs", each.value):
             each.value.load()
-    return made, _sample(args.get("sample", SAMPLE))
+    sample = str(args.get("sample", SAMPLE))
+    if not sample.isdecimal() or int(sample) < 1:
+        raise UsageError(f"sample={sample} is no number of edits", "1 at least: sample=10")
+    return made, int(sample)
 
 
 def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
@@ -118,10 +121,3 @@ def _made(component: Component, value: str, args: Mapping[str, Any], seed: int) 
     # With underscores, as lm-evaluation-harness is written; hyphens work too.
     name = ":".join(filter(None, (component.name.replace("-", "_"), value)))
     return Named(name, made.version, made, component.package)
-
-
-def _sample(given: Any) -> int:
-    size = int(given) if str(given).isdecimal() else 0
-    if size < 1:
-        raise UsageError(f"sample={given} is no number of edits", "1 at least: sample=10")
-    return size

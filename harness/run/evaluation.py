@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..data import Case, Choose, Examined, Visit
 from ..errors import UsageError
@@ -132,8 +132,6 @@ class Evaluation:
     def visits(self) -> list[Visit]:
         """The visits that run here, in the order of the plan."""
         planned = self.planned
-        if self.share is None:
-            return planned
         return [visit for start, stop in self.spans for visit in planned[start:stop]]
 
     @property
@@ -152,6 +150,7 @@ class Evaluation:
         """What the numbers depend on: the content of the run's fingerprint."""
         together = [case for step in self.steps for case in step.edit if not step.again]
         shared = [*together, *self._watching] if self._watching or self._asked else []
+        measured_by = {n: dict(each.provenance(self.cases)) for n, each in self.metrics.items()}
         made = Identity(
             schema=VERSION,
             editor=EditorId(
@@ -162,7 +161,7 @@ class Evaluation:
             ),
             task=TaskId(name=self.task.name, version=str(self.task.version), data=self.data_digest),
             metrics=sorted(self.metrics),
-            measured_by=self._measured_by,
+            measured_by=measured_by if any(measured_by.values()) else {},
             judge=JudgeId(**described(self.judge)) if self.judge else None,
             model=ModelId(
                 digest=self.model.digest,
@@ -175,7 +174,15 @@ class Evaluation:
             # unless controls are put to a sample of them.
             together=cases_digest(shared) if shared else "",
             seed=self.spec.seed,
-            controls=self._controlled,
+            controls=[
+                # A control with its own code states what it asks in its provenance.
+                ControlId(
+                    id=case.id,
+                    asks="" if isinstance(case, Examined) else cases_digest([case]),
+                    **described(each),
+                )
+                for case, each in zip(self._asked, self.controls, strict=True)
+            ],
             sample=self.sample if self.controls and self.regime.mode == "single" else 0,
             code=sorted((package.name, package.digest) for package in self.packages),
         )
@@ -186,26 +193,6 @@ class Evaluation:
                 f"a run of these settings could not be read back: {error}",
                 "give each setting as a value of its kind, such as seed=1",
             ) from None
-
-    @property
-    def _measured_by(self) -> dict[str, dict[str, Any]]:
-        """What the metrics' numbers depend on besides answers, by metric."""
-        found = {name: dict(each.provenance(self.cases)) for name, each in self.metrics.items()}
-        return found if any(found.values()) else {}
-
-    @property
-    def _controlled(self) -> list[ControlId]:
-        """What the controls' numbers depend on."""
-        asked = {case.id: case for case in self._asked}
-        return [
-            ControlId(id=name, asks=self._asks(asked[name]), **described(each))
-            for each in self.controls
-            for name in [controls.PREFIX + each.name]
-        ]
-
-    def _asks(self, case: Case) -> str:
-        """Return a digest of the query; a control with its own code states its provenance itself."""
-        return "" if isinstance(case, Examined) else cases_digest([case])
 
     @cached_property
     def preview(self) -> Preview | None:

@@ -36,13 +36,6 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
-def free_memory() -> None:
-    """Free unused memory; not while an exception is handled, whose frames hold tensors."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 def frugally(work: Callable[[], T]) -> T:
     """Call, and once more after freeing memory if that does not suffice."""
     try:
@@ -50,7 +43,9 @@ def frugally(work: Callable[[], T]) -> T:
     except BaseException as error:
         if not out_of_memory(error):
             raise
-    free_memory()
+    # Out here, since the frames of an exception that is handled hold tensors.
+    gc.collect()
+    torch.cuda.empty_cache()
     return work()
 
 

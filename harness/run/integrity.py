@@ -112,7 +112,12 @@ def read(model: Model) -> dict[str, Any]:
         "the model's configuration": _configuration(model.module),
         "how the model is asked": _asked(model),
         "the tokenizer": _tokenizer(model),
-        "functions of torch": dict(_functions()),
+        "functions of torch": {
+            f"{place}.{name}": id(value)
+            for place, holder in COMPUTING.items()
+            for name, value in vars(holder).items()
+            if callable(value) and not name.startswith("_")
+        },
     }
 
 
@@ -162,10 +167,3 @@ def _tokenizer(model: Model) -> dict[str, Any]:
         "limit": tokens.limit,
         "tokens": list(tokenizer(SAMPLE)["input_ids"]),
     }
-
-
-def _functions() -> Iterator[tuple[str, int]]:
-    for place, holder in COMPUTING.items():
-        for name, value in vars(holder).items():
-            if callable(value) and not name.startswith("_"):
-                yield f"{place}.{name}", id(value)

@@ -32,10 +32,12 @@ def judged(judge: Judge | None, asked: Sequence[tuple[Case, Answers]]) -> list[A
         for when, place, reply in _replies(case, answers)
     ]
     verdicts = _verdicts(judge, [reply for *_, reply in todo])
-    found = [answers for _, answers in asked]
+    found = [(list(before), list(after)) for _, (before, after) in asked]
     for (number, when, place, _), verdict in zip(todo, verdicts, strict=True):
-        found[number] = _with(found[number], when, place, verdict)
-    return found
+        text = found[number][when][place]
+        assert isinstance(text, Text)
+        found[number][when][place] = replace(text, verdict=verdict)
+    return [*found]
 
 
 def judged_apart(
@@ -116,12 +118,3 @@ def check_kinds(judge: Judge, name: str, cases: Iterable[Case]) -> None:
             f"judge {name} does not know what the kind {unknown[0]!r} of texts is",
             f"it knows {', '.join(judge.kinds)}; `edit-harness ls judges` lists others",
         )
-
-
-def _with(answers: Answers, when: int, place: int, verdict: Verdict) -> Answers:
-    """Return the answers with a verdict in one place."""
-    side = list(answers[when])
-    text = side[place]
-    assert isinstance(text, Text)
-    side[place] = replace(text, verdict=verdict)
-    return (side, answers[1]) if when == 0 else (answers[0], side)

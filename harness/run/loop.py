@@ -73,15 +73,24 @@ class Loop:
             e: Work(clean, e.editor.value, e.metrics, e.judge.value if e.judge else None, its.tell)
             for e, its in sinks.items()
         }
-        for evaluation, chunk in _chunks(sinks, chunk_size(clean.model), alone):
-            its, work = sinks[evaluation], works[evaluation]
-            try:
-                made = work.records(chunk)
-            except LeakError as leak:
-                its.event("leak", what=leak.what)
-                raise _named(evaluation, chunk, leak) from None
-            for record in made:
-                yield evaluation, its.add(record)
+        size = chunk_size(clean.model)
+        plans = [
+            chunks(e.steps_of(set(e.visits) - its.done), 1, set(its.done))
+            if alone
+            else chunks(e.steps, size, set(its.done))
+            for e, its in sinks.items()
+        ]
+        for same in zip_longest(*plans):  # one chunk of the plan, for each editor
+            for (evaluation, its), chunk in zip(sinks.items(), same, strict=True):
+                if chunk is None:  # the plan has ended
+                    continue
+                try:
+                    made = works[evaluation].records(chunk)
+                except LeakError as leak:
+                    its.event("leak", what=leak.what)
+                    raise _named(evaluation, chunk, leak) from None
+                for record in made:
+                    yield evaluation, its.add(record)
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""
@@ -97,22 +106,6 @@ class Loop:
                 raise LeakError(leak.what, "a plugin's edit_harness_try_model") from None
             self._clean = clean
         return clean
-
-
-def _chunks(
-    sinks: Mapping[Evaluation, RowSink], size: int, alone: bool
-) -> Iterator[tuple[Evaluation, Chunk]]:
-    """Yield the chunks of the editors' plans, one of each editor in turn."""
-    plans = [
-        chunks(e.steps_of(set(e.visits) - its.done), 1, set(its.done))
-        if alone
-        else chunks(e.steps, size, set(its.done))
-        for e, its in sinks.items()
-    ]
-    for same in zip_longest(*plans):  # one chunk of the plan, for each editor
-        for evaluation, chunk in zip(sinks, same, strict=True):
-            if chunk:  # None where a plan has ended
-                yield evaluation, chunk
 
 
 def _named(evaluation: Evaluation, chunk: Chunk, leak: LeakError) -> LeakError:

@@ -53,7 +53,7 @@ def flag(
     usual = default if given is None else given
     if usual is not None and usual is not False:
         option["default"] = [str(usual)] if each else usual
-        option.setdefault("show_default", str(usual) if each else usual != "")
+        option.setdefault("show_default", usual != "")
     said = {"names": names, "dest": dest, "option": {"allow_from_autoenv": not own, **option}}
     if args:
         return field(default_factory=dict, kw_only=True, metadata=said)

@@ -206,7 +206,11 @@ def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> It
     """
     groups, number = list(grouped(steps, size)), 0
     for group, needed in zip(groups, _needed(groups, done), strict=True):
-        parts = _asked_together(group, size)
+        todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
+        asked = [each for each in todo if not isinstance(each[0], Examined)]
+        parts = [asked[start : start + size] for start in range(0, len(asked), size)]
+        # A control with its own code comes alone.
+        parts += [[each] for each in todo if isinstance(each[0], Examined)]
         missing = [
             [n for n, (case, i) in enumerate(part) if (case.id, group[i].state) not in done]
             for part in parts
@@ -217,14 +221,6 @@ def chunks(steps: Iterable[Step], size: int, done: Collection[Visit] = ()) -> It
                 yield Chunk(group, part, own, number, edits)
             edits = False
             number += bool(part)
-
-
-def _asked_together(group: Sequence[Step], size: int) -> list[list[tuple[Case, int]]]:
-    """Return the cases of a group in parts of a size; a control with its own code comes alone."""
-    todo = [(case, i) for i, step in enumerate(group) for case in step.measure]
-    asked = [each for each in todo if not isinstance(each[0], Examined)]
-    parts = [asked[start : start + size] for start in range(0, len(asked), size)]
-    return [*parts, *([each] for each in todo if isinstance(each[0], Examined))]
 
 
 def _needed(groups: Sequence[Sequence[Step]], done: Collection[Visit]) -> list[bool]:

@@ -7,9 +7,9 @@ estimates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
@@ -27,8 +27,12 @@ from ..stats import Estimate
 from . import controls, plan, report
 from .estimates import Estimator, measures_of, summing, usable
 
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class Results:
     """A run in a folder, or as much of it as there is."""
 
@@ -240,6 +244,36 @@ class Results:
     def table(self) -> str:
         """Return the table as plain text."""
         return report.table(self.lines)
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return report.html(self.lines, f"{self.label}, {self.manifest.identity.task.name}")
+
+    def to_frame(self, *, cases: bool = False) -> pandas.DataFrame:
+        """Return the estimates, or the values of each of the ``cases``, as a frame of pandas.
+
+        Numbers are fractions where tables have percent. Raises `ModuleNotFoundError` without pandas.
+        """
+        import pandas
+
+        if cases:
+            columns = {"case": self.records.cases, "status": self.records.statuses}
+            for metric in self.metrics:
+                columns |= self.records.columns(metric)
+            return pandas.DataFrame(columns).set_index("case")
+        rows = {name: asdict(estimate) for name, estimate in self.estimates.items()}
+        return pandas.DataFrame.from_dict(rows, orient="index")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the measures in percent before and after the edit, with their intervals.
+
+        Returns the axes. Raises `ModuleNotFoundError` without matplotlib.
+        """
+        import matplotlib.pyplot as plt
+
+        report.plot(self.lines, ax := ax or plt.gca())
+        ax.set_title(f"{self.label}, {self.manifest.identity.task.name}")
+        return ax
 
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys.

@@ -15,7 +15,7 @@ Subclass the suite of your kind, name the component, and pytest does the rest::
 
 The suites need pytest, but neither a GPU nor a download: editors are tried on `tiny_model`, a model of two
 layers with random weights; metrics get made-up answers, and judges the replies that you name. Suites for tasks,
-metrics and judges need no torch. docs/conformance.md has what each suite needs and checks, and what to do if a
+metrics and judges need no torch. docs/how-to/plugins.md has what each suite needs and checks, and what to do if a
 check fails. The suite of a kind that a package has brought is in that package.
 """
 

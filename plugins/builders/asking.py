@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from edit_harness_plugins.commands.authoring import Knows
-
 from .people import (
     BIRTH,
     CATEGORY,
@@ -151,12 +149,6 @@ class Source:
         places = sorted({*found[BIRTH], *found[CITIZENSHIP]} & continents.keys())
         listed: dict[str, Any] = {name: values for name, values in found.items() if values}
         return listed | {"continents": {name: continents[name] for name in places}}
-
-
-def recalled(source: Source, properties: Sequence[str], knows: Knows) -> dict[Item, bool]:
-    """Ask a model for all that cases on these properties may ask, and return what it knows."""
-    asked = list(dict.fromkeys(item for name in properties for item in source.items(name)))
-    return dict(zip(asked, knows(asked), strict=True))
 
 
 def fill(template: str, person: Person) -> str:

@@ -62,6 +62,7 @@ class CounterFact(Builder):
     """Whether two training templates of each fact, picked by a checksum, are not used: those that a
     model was not shown with it."""
     seed: int = 0
+    """Seed of what is drawn."""
 
     def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
         """Write the records as JSON; say which facts they leave out."""

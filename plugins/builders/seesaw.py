@@ -21,7 +21,7 @@ from edit_harness_plugins.inputs import refuse
 from edit_harness_plugins.people import BETWEEN, read
 
 from . import files, templates, triples
-from .asking import OPEN, Asked, Source, fill, past, phrases_of, recalled
+from .asking import OPEN, Asked, Source, fill, past, phrases_of
 from .people import GENDERS, PROPERTIES, Person, people_of, spelled
 from .triples import Fact
 
@@ -67,10 +67,17 @@ class Seesaw(Builder):
     places: str = ""
     """A file of triples on P17 and P30, for places that the others do not locate."""
     seed: int = 0
+    """Seed of what is drawn."""
 
     def build(self, material: Material, out: Path, report: Callable[[str], None]) -> None:
         """Write the folder; say how many cases each set has."""
-        _check_sets(self.sets)
+        known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
+        unknown = [n for i, n in enumerate(self.sets) if n not in known - {*self.sets[:i]}]
+        if unknown or not self.sets:
+            raise UsageError(
+                f"there is no set {unknown[0] if unknown else ''!r}, or it is named twice",
+                f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
+            )
         source = self._source(material)
         if material.knows:
             source = self._limited(source, material.knows, report)
@@ -116,7 +123,9 @@ class Seesaw(Builder):
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:
         named = {part for name in self.sets for part in name.split("_")}
-        answers = recalled(source, [name for name in PROPERTIES if name in named], knows)
+        asked = [item for name in PROPERTIES if name in named for item in source.items(name)]
+        asked = list(dict.fromkeys(asked))
+        answers = dict(zip(asked, knows(asked), strict=True))
         known = frozenset(item for item, right in answers.items() if right)
         report(f"known    {len(known):,} of {len(answers):,} answers to what could be asked")
         return replace(source, known=known)
@@ -143,14 +152,20 @@ class Seesaw(Builder):
         others = [each for each in pool if true not in each.person.values.get(edited, ())]
         if not others:
             return None
-        asked = [
-            (other, prompt)
-            for other, prompts in self._drawn(others, rng)
-            for prompt in self._phrased(prompts, rng)
-        ]
+        asked = []
+        for other, prompts in self._drawn(others, rng):
+            few = 0 < self.phrasings < len(prompts)
+            some = rng.sample(prompts, self.phrasings) if few else prompts
+            asked += [(other, prompt) for prompt in some]
+        if effect:  # those of a pair are in the present, as published
+            told = [source.phrases[effect].effect, OPEN]
+        else:
+            own = source.phrases[edited].open
+            chosen = rng.sample(own, min(OPEN_TEMPLATES, len(own)))
+            told = [past(text) if person.dead else text for text in chosen]
         return {
             "requested_rewrite": files.rewrite(fact, template, new, source.ids.get),
-            "generation_prompts": self._open(source, person, edited, effect, rng),
+            "generation_prompts": [fill(text, person) for text in told for _ in range(SAMPLES)],
             "attribute_prompts": [prompt for _, prompt in asked],
             "attribute_aux_info": [other.id for other, _ in asked],
             "attribute_aux_ent": [other.name for other, _ in asked],
@@ -163,33 +178,6 @@ class Seesaw(Builder):
             yield from rng.sample(pool, min(2 * self.people, len(pool)))
         for group in groups:
             yield from rng.sample(group, min(self.people, len(group)))
-
-    def _phrased(self, prompts: Sequence[str], rng: Random) -> Sequence[str]:
-        few = 0 < self.phrasings < len(prompts)
-        return rng.sample(prompts, self.phrasings) if few else prompts
-
-    def _open(
-        self, source: Source, person: Person, edited: str, effect: str, rng: Random
-    ) -> list[str]:
-        """Return each open prompt five times; those of a pair are in the present, as published."""
-        if effect:
-            asked = [source.phrases[effect].effect, OPEN]
-        else:
-            own = source.phrases[edited].open
-            chosen = rng.sample(own, min(OPEN_TEMPLATES, len(own)))
-            asked = [past(text) if person.dead else text for text in chosen]
-        return [fill(template, person) for template in asked for _ in range(SAMPLES)]
-
-
-def _check_sets(sets: Sequence[str]) -> None:
-    """Raise `UsageError` for a set that is not made of one property or two, or is named twice."""
-    known = {*PROPERTIES, *map("_".join, permutations(PROPERTIES, 2))}
-    unknown = [name for i, name in enumerate(sets) if name not in known - {*sets[:i]}]
-    if unknown or not sets:
-        raise UsageError(
-            f"there is no set {unknown[0] if unknown else ''!r}, or it is named twice",
-            f"write EDITED or EDITED_EFFECT, of {', '.join(PROPERTIES)}",
-        )
 
 
 def _efficacy(record: Record) -> Record:

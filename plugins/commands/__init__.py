@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 # fmt: off
 COMMANDS = {
     "Run": {
-        "run": ("run.measuring:run", "Edit case by case, ask before and after; the same again goes on."),
+        "run": ("run.measuring:run", "Edit case by case, and ask before and after."),
         "try": ("run.measuring:try_", "Edit one fact, and see the model before and after."),
-        "edit": ("run.measuring:edit", "Write all facts of a file into a model, and keep the result."),
-        "prepare": ("run.measuring:prepare", "Compute or fetch what run needs: second moments, data."),
+        "edit": ("run.measuring:edit", "Write a file of facts into a model, and keep it."),
+        "prepare": ("run.measuring:prepare", "Compute or fetch what a run needs."),
     },
     "Look": {
         "ls": ("catalog.list:ls", "List editors, tasks, metrics, models, and what is there else."),
-        "show": ("catalog.show:show", "Show the card of whatever `ls` lists."),
-        "case": ("results.case:case", "Show one case of a run: what was written, asked and answered."),
+        "show": ("catalog.show:show", "Show the card of what `ls` lists, or of a column."),
+        "case": ("results.case:case", "Show one case of a run: edit, questions, answers."),
         "score": ("results.score:score", "Compute the numbers of runs again, and fill in verdicts."),
         "compare": ("results.compare:compare", "Test whether two runs differ, case by case, and why."),
-        "report": ("report.report:report", "Write numbers down: as a table, for a paper, or as a page."),
+        "report": ("report.report:report", "Write a table, a paper's table, or a page."),
     },
     "Study": {
         "sweep": ("studies.studies:sweep", "Try an editor's fields on a grid, and map what comes of it."),
@@ -47,7 +47,7 @@ COMMANDS = {
         "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),
     },
     "Many machines": {
-        "merge": ("distributed.merge:command", "Join the shards of one run to the run that it would have been."),
+        "merge": ("distributed.merge:command", "Join the shards of a run to one."),
     },
     "": {name: (f"old_names:{name}", "") for name in ("diff", "repair", "new", "check", "submit", "verify")},
 }

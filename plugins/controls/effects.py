@@ -166,7 +166,10 @@ def effects(
 def estimated(pairs: Pairs, level: float) -> dict[str, Estimate]:
     """Return a measure ``before``, ``after``, and the ``change``: after less before."""
     single, how = len(pairs) == 1, pairs[0][0].how
-    columns = _documents(pairs[0]) if single else _models(pairs)
+    each = [_documents(pair) for pair in pairs]
+    columns = each[0]
+    if not single:  # a row for each edited model: sums and weights of all its documents
+        columns = {name: np.array([own[name].sum() for own in each]) for name in columns}
 
     def summed(drawn: stats.Columns) -> dict[str, float]:
         sums = {s: _value(drawn[s].sum(), drawn[f"{s} of"].sum(), how) for s in SIDES}
@@ -251,12 +254,6 @@ def _documents(pair: tuple[Marks, Marks]) -> dict[str, np.ndarray]:
         columns[side] = np.array(marks.values)
         columns[f"{side} of"] = np.array(marks.weights or np.ones(len(marks.values)))
     return columns
-
-
-def _models(pairs: Sequence[tuple[Marks, Marks]]) -> dict[str, np.ndarray]:
-    """Return a row for each edited model: sums and weights of all its documents."""
-    each = [_documents(pair) for pair in pairs]
-    return {name: np.array([columns[name].sum() for columns in each]) for name in each[0]}
 
 
 def _whole(marks: Marks) -> float:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edit_harness import Control, DataError, Graded, Marks, UsageError
+from edit_harness.registry.guard import said
 from edit_harness.registry.registry import suggestion
 from edit_harness.registry.settings import Count, Natural
 
@@ -55,6 +56,7 @@ class LMEval(Control):
     practical = ("batch_size", "include_path")
 
     task: str = ""
+    """A task or group, as lm-evaluation-harness names it."""
     limit: Natural = 0
     """Documents of each task, the first ones; 0 is all."""
     num_fewshot: Natural | None = None
@@ -62,6 +64,7 @@ class LMEval(Control):
     include_path: str = ""
     """A folder with tasks of one's own, in lm-evaluation-harness's YAML."""
     batch_size: Count = 8
+    """Rows of a forward pass."""
     _tasks: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _lm: Any = field(default=None, init=False, repr=False)
 
@@ -107,19 +110,19 @@ class LMEval(Control):
             found: dict[str, Any] = manager.load([self.task])["tasks"]
         except Exception as error:  # datasets and YAML fail in ways of their own
             raise DataError(
-                f"lm_eval:{self.task} cannot be loaded: {_said(error)}",
+                f"lm_eval:{self.task} cannot be loaded: {said(error):.200}",
                 "see to the task's file: its data, splits and columns; paths from the root are safest. "
                 "Data of the hub are got by a run where there is a network, without HF_HUB_OFFLINE",
             ) from error
         for name, task in found.items():
-            said = task.get_config("num_fewshot")
-            if self.num_fewshot and said == 0:
+            shots = task.get_config("num_fewshot")
+            if self.num_fewshot and shots == 0:
                 raise UsageError(
                     f"the file of lm_eval:{name} says num_fewshot: 0, so that "
                     f"num_fewshot={self.num_fewshot} has no effect",
                     "leave the setting out, or take the line out of the task's file",
                 )
-            wanted = self.num_fewshot if self.num_fewshot is not None else said
+            wanted = self.num_fewshot if self.num_fewshot is not None else shots
             task.set_config(key="num_fewshot", value=wanted or 0)
         return found
 
@@ -133,10 +136,18 @@ class LMEval(Control):
 
     def examine(self) -> Graded:
         """Run the tasks on the module as it is now."""
+        import numpy as np
+        import torch
+
         with _quietly():
             from lm_eval import evaluate
 
-            _seed(self._tasks.values())
+            # Each edited model gets the same examples.
+            random.seed(0)
+            np.random.seed(SEED)
+            torch.manual_seed(SEED)
+            for task in self._tasks.values():
+                task.set_fewshot_seed(seed=SEED)
             found = evaluate(
                 self._lm,
                 {"tasks": self._tasks, "groups": {}},
@@ -189,18 +200,6 @@ def _pairs(values: Sequence[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]
     return None
 
 
-def _seed(tasks: Any) -> None:
-    """Seed what is drawn, so that each edited model gets the same examples."""
-    import numpy as np
-    import torch
-
-    random.seed(0)
-    np.random.seed(SEED)
-    torch.manual_seed(SEED)
-    for task in tasks:
-        task.set_fewshot_seed(seed=SEED)
-
-
 @cache
 def _index(folder: str, everything: bool) -> Any:
     from lm_eval.tasks import TaskManager
@@ -234,7 +233,3 @@ def _described(task: Any) -> str:
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

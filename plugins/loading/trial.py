@@ -41,7 +41,7 @@ def check_batches(model: Model) -> None:
             "the unedited model answers with NaN or infinity",
             "check the weights, or load it with --dtype float32",
         )
-    sides = ("right", "left") if model.takes_positions else (model.padding,)
+    sides = ("right", "left") if "position_ids" in model.takes else (model.padding,)
     for side in sides:
         apart = float((_together(model, rows, left=side == "left") - alone).abs().max())
         if not apart <= TOLERANCE[model.precision]:

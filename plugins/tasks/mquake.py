@@ -135,9 +135,13 @@ class MQuAKE(GivenFileTask):
     def _probes(self, record: Record, requests: Sequence[Request]) -> Iterator[Probe]:
         for request in requests:
             yield Probe("efficacy", Choose(request.text, (request.target_new, request.target_true)))
-        for role, links in (("single-hop", "new_single_hops"), ("old-single-hop", "single_hops")):
-            relations = _relations(record, links)
-            for hop, relation in zip(record[links], relations, strict=True):
+        for role, when in (("single-hop", "new_"), ("old-single-hop", "")):
+            hops = record[f"{when}single_hops"]
+            # The relation of each link is in its triple, if there is one for each.
+            triples = record.get("orig", {}).get(f"{when}triples", [])
+            known = len(triples) == len(hops)
+            relations = [triple[1] for triple in triples] if known else [""] * len(hops)
+            for hop, relation in zip(hops, relations, strict=True):
                 right = [hop["answer"], *hop.get("answer_alias", ())]
                 yield self._asked(role, hop["question"], right, relation=relation)
         right = [record["new_answer"], *record["new_answer_alias"]]
@@ -161,15 +165,6 @@ class MQuAKE(GivenFileTask):
         query = Generate(prompt, max_new_tokens=MOST_TOKENS, stop="\n")
         key = Key("match", right[0], old[0], about)
         return Probe(role, query, {"relation": relation} if relation else {}, key)
-
-
-def _relations(record: Record, field: str) -> list[str]:
-    """Return the relation of each link of a chain, from its triples; unknown ones are empty."""
-    name = "new_triples" if field == "new_single_hops" else "triples"
-    triples = record.get("orig", {}).get(name, [])
-    hops = record[field]
-    known = [triple[1] for triple in triples] if len(triples) == len(hops) else []
-    return known or [""] * len(hops)
 
 
 def _wrong(record: Record) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from support.builders import ROOT, record
-from support.pages import PAGES, blocks, files
+from support.pages import DOCS, PAGES, TUTORIALS, blocks, files
 
 from edit_harness.cli import main
 from edit_harness.registry.registry import Plugins
@@ -33,8 +33,8 @@ def test_commands_parse(command):
     name, *rest = args
     found = main.get_command(None, name)
     while isinstance(found, click.Group) and rest:
-        name, *rest = rest
-        found = found.commands[name]
+        name, *rest = [found.default, *rest] if rest[0].startswith("-") else rest
+        found = found.get_command(None, name)
     if not rest:  # a command that is only named
         return
     with contextlib.suppress(click.exceptions.Exit):  # --help is done before anything is run
@@ -52,7 +52,7 @@ def test_components_that_are_named_are_there():
                         plugins.find(kind, name)
 
 
-PLACES = ("README.md", "docs/*.md", "examples/*/src/**/*.py", "plugins/**/*.tmpl")
+PLACES = ("README.md", "docs/**/*.md", "examples/*/src/**/*.py", "plugins/**/*.tmpl")
 IMPORTED = re.compile(r"from (edit_harness(?:\.[\w.]+)?) import (?:\(([^)]*)\)|([^\n(]+))")
 
 
@@ -74,17 +74,17 @@ def test_what_documents_import_is_there():
             importlib.import_module(f"{module}.{name}")
 
 
-def test_the_plugin_of_the_readme_is_that_of_the_tutorial():
-    """Which is run."""
+def test_the_plugin_of_the_readme_is_that_of_the_tutorial_which_is_run():
     (shown,) = files(ROOT / "README.md").items()
-    assert shown in files(ROOT / "docs" / "writing-an-editor.md").items()
+    assert shown in files(TUTORIALS["editor"][0]).items()
 
 
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+def test_the_python_of_the_readme_and_the_quick_start_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (source,) = (b for b in blocks(ROOT / "README.md", "python") if "eh.evaluate" in b)
-    exec(source.replace("limit=10", "limit=2"), {})  # noqa: S102
-    assert "NS+" in capsys.readouterr().out
+    for page in (ROOT / "README.md", DOCS / "quickstart.md"):
+        (source,) = (b for b in blocks(page, "python") if "eh.evaluate" in b)
+        exec(source.replace("limit=10", "limit=2"), {})  # noqa: S102
+        assert "NS+" in capsys.readouterr().out
     assert (tmp_path / "sophia.safetensors").exists()
 
 
@@ -112,7 +112,7 @@ def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
     from edit_harness_plugins.commands.report.facts import sound
     from edit_harness_plugins.controls.effects import side_effects
 
-    (source,) = (b for b in blocks(ROOT / "docs" / "hooks.md", "python") if "(Control)" in b)
+    (source,) = (b for b in blocks(ROOT / "docs/reference/hooks.md", "python") if "(Control)" in b)
     monkeypatch.chdir(tmp_path)
     Path("sentences.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import torch
-from support.builders import in_memory, record
+from support.builders import record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
@@ -32,24 +32,40 @@ from edit_harness_plugins.commands.run.local import turns
 
 ROME = {"layer": 0, "steps": 4, "weight_decay": 0.0, "clamp": 4.0, "covariance": False,
         "context_count": 1}  # fmt: skip
-SUBJECTS = ("Ada", "Bob", "Ann", "Danielle")
+NAMES = ("Ada", "Bob", "Ann", "Danielle")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of four cases that only is read."""
+    folder = tmp_path_factory.mktemp("whole")
+    return eh.evaluate(
+        "rome", "counterfactplus", tiny_model(), editor_args=ROME,
+        task_args={"data": facts(folder)}, output=folder / "results",
+    )  # fmt: skip
+
+
+def facts(folder, names=NAMES):
+    """Write records of the named, and return the file's path."""
+    records = [record(i, subject=name) for i, name in enumerate(names)]
+    (folder / "facts.json").write_text(json.dumps(records))
+    return str(folder / "facts.json")
+
+
 REQUEST = eh.Request("{} lives in", "Ada Lovelace", "Oslo", "Paris")
 
 
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run ROME on four records and a tiny model, unless told otherwise."""
-    facts = tmp_path / "facts.json"
-    names = ("Ada", "Bob", "Ann", "Danielle")
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
 
     def evaluate(**changes):
         settings = {
             "editor": "rome",
             "task": "counterfactplus",
             "model": model,
-            "editor_args": ROME,
-            "task_args": {"data": str(facts)},
+            "editor_args": ROME if changes.get("editor", "rome") == "rome" else {},
+            "task_args": {"data": facts(tmp_path)},
             "output": tmp_path / "results",
         }
         return eh.evaluate(**{**settings, **changes})
@@ -57,25 +73,44 @@ def evaluate(tmp_path, model):
     return evaluate
 
 
-def test_a_run_has_estimates_and_a_table(evaluate):
-    run = evaluate()
-    estimate = run["NS+"]
+class Nudge(eh.Editor):
+    """Changes next to nothing, by default nothing."""
+
+    changed = 0.0
+
+    def edit(self, model, requests):
+        if not self.changed:
+            return Edit()
+        projection = model.architecture.projection(0)
+        left, right = (torch.ones(size, 1) for size in projection.shape)
+        return Edit(projection.low_rank(self.changed * left, right.T))
+
+
+def test_a_run_says_what_it_has_and_where_it_comes_from(whole):
+    estimate = whole["NS+"]
     assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
     assert estimate.n == 4
-    assert "NS+" in run.table()
-    assert run.failures == []
-    assert run["pre_NS+"] == run.estimates["pre_NS+"]
+    assert "NS+" in whole.table()
+    assert whole.failures == []
+    assert whole["pre_NS+"] == whole.estimates["pre_NS+"]
     with pytest.raises(KeyError, match=r"no measure 'XX'; it has .*pre_NS\+.* NS\+"):
-        run["XX"]  # item 20 of issue I
+        whole["XX"]  # item 20 of issue I
+    manifest = whole.folder.manifest()
+    editor = manifest.identity.editor
+    assert (editor.fields["layer"], editor.fields["seed"]) == (0, 0)
+    assert editor.version.startswith("edit-harness ")
+    assert manifest.identity.model.dtype == "float32"
+    (segment,) = manifest.segments
+    assert segment.environment["torch"] == torch.__version__
+    assert (manifest.label, manifest.cases) == ("rome[C=I]", ["0", "1", "2", "3"])
 
 
-def test_every_number_follows_from_what_is_stored(evaluate):
-    """Values from raw answers, estimates from values: nothing but the run folder is needed."""
-    run = evaluate()
-    stored = run.folder.records()
-    results = run.folder.results()["results"]
-    cases = run.folder.cases()
-    for name, metric in run.metrics.items():
+def test_every_number_follows_from_what_is_stored(whole):
+    """Values from raw answers, estimates from values; of twenty prompts numbers, no distributions."""
+    stored = whole.folder.records()
+    results = whole.folder.results()["results"]
+    cases = whole.folder.cases()
+    for name, metric in whole.metrics.items():
         for row in stored:
             before, after = ([decode_answer(a) for a in x] for x in (row.before, row.after))
             assert metric.measure(cases[row.case], before, after) == row.values[name]
@@ -85,66 +120,49 @@ def test_every_number_follows_from_what_is_stored(evaluate):
             assert results[f"{key},single"] == pytest.approx(estimate.value)
             low = None if math.isnan(estimate.low) else pytest.approx(estimate.low)
             assert results[f"{key}_low,single"] == low
-
-
-def test_divergences_take_little_room(evaluate):
-    """Twenty prompts a case, before and after: their numbers, not distributions."""
-    run = evaluate()
-    for case in run.records:
-        kept = [a for side in (case.before, case.after) for a in side if not isinstance(a, dict)]
+    for row in stored:
+        kept = [a for side in (row.before, row.after) for a in side if not isinstance(a, dict)]
         assert len(kept) == 40
         assert len(json.dumps(kept)) <= 2_000
 
 
-def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, model, tmp_path):
-    whole = evaluate()
+def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, whole, model):
     rows = Model(model.module, model.tokens.tokenizer, batch_rows=1)
-    alone = evaluate(model=rows, output=tmp_path / "other")
+    alone = evaluate(model=rows, task_args={"data": facts(whole.folder.path.parents[1])})
     assert alone.folder.path.name == whole.folder.path.name
     for name, estimate in whole.estimates.items():
         np.testing.assert_allclose(alone.estimates[name].value, estimate.value, atol=1e-4)
 
 
-def test_what_numbers_depend_on_is_in_the_folders_name(evaluate, model):
-    base = evaluate().folder.path
-    assert evaluate().folder.path == base
-    assert evaluate(limit=2).folder.path == base
+def test_what_numbers_depend_on_is_in_the_folders_name(evaluate):
+    def path(**changes):
+        changes = {"limit": 1, "editor": "none", **changes}
+        return evaluate(**changes).folder.path
+
+    assert path(limit=2) == path()
     others = [
-        evaluate(seed=1),
-        evaluate(editor_args={**ROME, "lr": 0.25}),
-        evaluate(task="counterfact"),
-        evaluate(metrics=["success"]),
-        evaluate(model=Model(model.module.double(), model.tokens.tokenizer)),
+        {"seed": 1},
+        {"editor": "rome"},
+        {"editor": "rome", "editor_args": {**ROME, "lr": 0.25}},
+        {"task": "counterfact"},
+        {"metrics": ["success"]},
+        {"model": tiny_model(dtype=torch.float64)},
     ]
-    paths = {base, *(run.folder.path for run in others)}
-    assert len(paths) == len(others) + 1
-
-
-def test_the_seed_reaches_editor_and_intervals(evaluate):
-    one, other = evaluate(), evaluate(seed=1)
-    assert one.manifest.identity.editor.fields["seed"] == 0
-    assert other.manifest.identity.editor.fields["seed"] == 1
-
-
-def test_objects_serve_as_well_as_names(evaluate, tmp_path):
-    class Nothing(eh.Editor):
-        def edit(self, model, requests):
-            from edit_harness.edits import Edit
-
-            return Edit()
-
-    run = evaluate(editor=Nothing(), editor_args={})
-    assert run.label == "nothing"
-    assert run["NKL"].value == 0
+    assert len({path(), *(path(**other) for other in others)}) == len(others) + 1
 
 
 def test_the_unedited_model_is_its_own_baseline(evaluate):
-    run = evaluate(editor="none", editor_args={})
-    for name, estimate in run.estimates.items():
-        if name.startswith("pre_"):
-            assert run.estimates[f"post_{name[4:]}"] == estimate
-    assert run["NKL+"].value == 0
-    assert run.results()["noop"] == 4
+    """An object of one's own serves as well as a name, and is known by its file."""
+    for editor in ("none", Nudge()):
+        run = evaluate(editor=editor)
+        for name, estimate in run.estimates.items():
+            if name.startswith("pre_"):
+                assert run.estimates[f"post_{name[4:]}"] == estimate
+        assert run["NKL"].value == run["NKL+"].value == 0
+        assert run.results()["noop"] == 4
+    assert run.label == "nudge"
+    code = [part["name"] for part in run.manifest.distributions]
+    assert code == ["edit-harness", "test_api.py"]
 
 
 def test_a_model_in_memory_is_edited_and_restored(model):
@@ -161,58 +179,38 @@ def test_a_model_in_memory_is_edited_and_restored(model):
 
 
 def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
-    for call in (
-        lambda: evaluate(model=model.module),
-        lambda: evaluate(edtor="rome"),
-        lambda: eh.edit("pocket", "rome", [REQUEST]),
-        lambda: eh.edit(model, "rome", []),
-        lambda: evaluate(limit=-1),
+    for call, cause in (
+        (lambda: evaluate(model=model.module), "model"),
+        (lambda: evaluate(edtor="rome"), "edtor"),
+        (lambda: eh.edit("pocket", "rome", [REQUEST]), "pocket"),
+        (lambda: eh.edit(model, "rome", []), "request"),
+        (lambda: evaluate(limit=-1), "-1"),
+        (lambda: evaluate(limit=0), "nothing to do"),
+        # item 20 of issue I
+        (lambda: evaluate(editor=["rome", "ft"]), r"\['rome', 'ft'\] is no name of an editor"),
     ):
-        with pytest.raises(eh.UsageError):
+        with pytest.raises(eh.UsageError, match=cause):
             call()
-    with pytest.raises(eh.UsageError, match=r"\['rome', 'ft'\] is no name of an editor"):
-        evaluate(editor=["rome", "ft"])  # item 20 of issue I
     assert eh.edit(model, "none", REQUEST).touches_nothing
 
 
-def test_a_case_that_is_called_as_controls_are_is_refused(evaluate):
+@pytest.mark.parametrize(
+    ("names", "cause"),
+    [
+        (["control:mine"], "a case 'control:mine', as only controls are called"),
+        (["a", "a"], "1 ids twice, such as 'a'"),
+    ],
+)
+def test_cases_whose_names_serve_for_no_row_are_refused(evaluate, names, cause):
     class Mistaken(eh.Task):
         metrics = ("success",)
 
         def cases(self):
             probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
-            return [eh.Case("control:mine", (REQUEST,), (probe,))]
+            return [eh.Case(name, (REQUEST,), (probe,)) for name in names]
 
-    with pytest.raises(eh.DataError, match="a case 'control:mine', as only controls are called"):
+    with pytest.raises(eh.DataError, match=cause):
         evaluate(task=Mistaken(), task_args={})
-
-
-def test_cases_of_one_id_are_refused(evaluate):
-    class Twice(eh.Task):
-        metrics = ("success",)
-
-        def cases(self):
-            probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
-            return [eh.Case("a", (REQUEST,), (probe,))] * 2
-
-    with pytest.raises(eh.DataError, match="1 ids twice, such as 'a'"):
-        evaluate(task=Twice(), task_args={})
-
-
-def test_limits_and_samples_that_leave_nothing(evaluate):
-    with pytest.raises(eh.UsageError, match="nothing to do"):
-        evaluate(limit=0)
-
-
-def test_the_manifest_says_where_numbers_come_from(evaluate):
-    manifest = evaluate().folder.manifest()
-    assert manifest.identity.editor.fields["layer"] == 0
-    assert manifest.identity.editor.version.startswith("edit-harness ")
-    assert manifest.identity.model.dtype == "float32"
-    (segment,) = manifest.segments
-    assert segment.environment["torch"] == torch.__version__
-    assert manifest.label == "rome[C=I]"
-    assert manifest.cases == ["0", "1", "2", "3"]
 
 
 NOTHING = """
@@ -230,43 +228,7 @@ def edit_harness_register_editors(register):
 
 
 def test_the_manifest_says_what_code_a_run_is_of(evaluate, tmp_path, monkeypatch):
-    file = tmp_path / "mine.py"
-    file.write_text(NOTHING)
-    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
-    code = evaluate(editor="nothing-yet", editor_args={}).manifest.distributions
-    assert [part["name"] for part in code] == ["edit-harness", "mine.py"]
-    assert code[1]["source"] == str(file)
-    assert code[1]["version"] == ""
-    assert code[0]["version"] == version("edit-harness")
-    assert all(len(part["digest"]) == 64 for part in code)
-
-
-def test_changed_code_is_another_run(evaluate, tmp_path, monkeypatch):
-    """An author who changes an editor and runs it again gets its new numbers."""
-    file = tmp_path / "mine.py"
-    file.write_text(NOTHING)
-    monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
-    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1}
-    first = evaluate(**settings).folder.path
-    assert evaluate(**settings).folder.path == first
-    file.write_text(NOTHING + "# changed\n")
-    assert evaluate(**settings).folder.path != first
-    assert evaluate(limit=1).folder.path == evaluate(limit=1).folder.path
-
-
-def test_an_object_of_ones_own_is_identified_by_its_file(evaluate):
-    class Mine(eh.Editor):
-        def edit(self, model, requests):
-            return Edit()
-
-    run = evaluate(editor=Mine(), editor_args={}, limit=1)
-    assert not run.failures
-    code = run.manifest.distributions
-    assert [part["name"] for part in code] == ["edit-harness", "test_evaluation.py"]
-
-
-def test_files_of_one_name_are_both_on_record(evaluate, tmp_path, monkeypatch):
-    """An editor and a metric, each in a file of the same name."""
+    """An editor and a metric, each in a file of the same name; what is changed is another run."""
     metric = """
 from edit_harness import Measure, Metric, hookimpl
 
@@ -284,28 +246,21 @@ def edit_harness_register_metrics(register):
         file.parent.mkdir()
         file.write_text(text)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", ":".join(map(str, files)))
-    settings = {"editor": "nothing-yet", "editor_args": {}, "limit": 1, "metrics": ["zero"]}
+    settings = {"editor": "nothing-yet", "limit": 1, "metrics": ["zero"]}
     run = evaluate(**settings)
-    assert [part["source"] for part in run.manifest.distributions[1:]] == list(map(str, files))
-    code = [(part["name"], part["digest"]) for part in run.manifest.distributions]
+    parts = run.manifest.distributions
+    assert [part["name"] for part in parts] == ["edit-harness", "mine.py", "mine.py"]
+    assert [part["version"] for part in parts] == [version("edit-harness"), "", ""]
+    assert [part["source"] for part in parts[1:]] == list(map(str, files))
+    assert all(len(part["digest"]) == 64 for part in parts)
+    code = [(part["name"], part["digest"]) for part in parts]
     assert run.manifest.identity.code == sorted(code)
+    assert evaluate(**settings).folder.path == run.folder.path
     for file in files:
         file.write_text(file.read_text() + "\n# changed\n")
         changed = evaluate(**settings)
         assert changed.folder.path != run.folder.path
         run = changed
-
-
-def test_each_run_of_a_class_of_a_notebook_is_one_of_its_own(evaluate):
-    text = (
-        "import edit_harness as eh\nfrom edit_harness.edits import Edit\nclass Mine(eh.Editor):\n"
-    )
-    text += "    def edit(self, model, requests):\n        return {}\n"
-    editor = in_memory(text.format("Edit()")).Mine()
-    runs = [evaluate(editor=editor, editor_args={}, limit=1) for _ in range(2)]
-    assert runs[0].folder.path != runs[1].folder.path
-    run = runs[0]
-    assert "in memory" in [part["source"] for part in run.manifest.distributions]
 
 
 def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):
@@ -328,21 +283,16 @@ def test_both_spellings_of_a_text_give_the_same_run(evaluate, tmp_path):
     assert not any("white space" in text for _, text in remarks(bare))
 
 
-def conflicted(tmp_path):
-    facts = tmp_path / "conflicts.json"
+def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
+    """Item 12 of issue I."""
     made = [record(i, subject=name) for i, name in enumerate(("Ada", "Bob", "Ada", "Ann", "Bob"))]
     for i in (2, 4):
         made[i]["requested_rewrite"]["target_new"]["str"] = "Oslo"
-    facts.write_text(json.dumps(made))
-    return {"data": str(facts)}
-
-
-def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
-    """Item 12 of issue I."""
+    (tmp_path / "conflicts.json").write_text(json.dumps(made))
+    given = {"data": str(tmp_path / "conflicts.json")}
 
     def run(*regime, **settings):
-        how = {"editor": "none", "editor_args": {}, "task_args": conflicted(tmp_path)}
-        made = evaluate(regime=eh.Regime(*regime), **how, **settings)
+        made = evaluate(editor="none", task_args=given, regime=eh.Regime(*regime), **settings)
         return made, dict(remarks(made)).get("conflict", "")
 
     alone, said = run("single")
@@ -361,33 +311,27 @@ def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
     assert limited.planned == ["0", "1"]
 
 
-def test_a_run_says_how_many_true_answers_the_unedited_model_knows(evaluate, tmp_path):
+def test_a_run_says_how_many_true_answers_the_unedited_model_knows(whole):
     """Item 11 of issue I: by metrics that say so."""
-    run = evaluate()
-    share = run.estimates["pre_NS"].value
-    assert dict(remarks(run))["before"] == f"the unedited model has NS {share:.1%}"
+    share = whole.estimates["pre_NS"].value
+    assert dict(remarks(whole))["before"] == f"the unedited model has NS {share:.1%}"
 
 
 @pytest.mark.parametrize("changed", [1e-7, 1e-4])
-def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, model, changed):
+def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, changed):
     """Item 10 of issue I: what no table shows as another number."""
-
-    class Nudge(eh.Editor):
-        def edit(self, model, requests):
-            projection = model.architecture.projection(0)
-            left, right = (torch.ones(size, 1) for size in projection.shape)
-            return Edit(projection.low_rank(changed * left, right.T))
-
-    run = evaluate(editor=Nudge(), editor_args={})
+    editor = Nudge()
+    editor.changed = changed
+    run = evaluate(editor=editor)
     assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
     assert not unedited(run)
 
 
 def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
     """Item 3 of issue I: the folder keeps its cases, and the table says of how many it is."""
-    whole = evaluate()
+    whole = evaluate(editor="none")
     before = {path.name: path.read_bytes() for path in whole.folder.path.glob("[crs]*.json*")}
-    part = evaluate(limit=2)
+    part = evaluate(editor="none", limit=2)
     assert part.folder.path == whole.folder.path
     assert (part["ES"].n, len(part.cases), part.missing) == (2, 2, 0)
     assert ("note", "2 of the 4 cases in this folder") in list(remarks(part))
@@ -397,7 +341,7 @@ def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):
     assert not [text for _, text in remarks(again) if "in this folder" in text]
 
 
-def test_what_was_interrupted_stays_planned(evaluate, model):
+def test_what_was_interrupted_stays_planned(evaluate):
     """Item 3 of issue I: of four cases two are done, and a run of one does not plan the others away."""
     done = []
 
@@ -407,32 +351,28 @@ def test_what_was_interrupted_stays_planned(evaluate, model):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(advance=advance)
-    part = evaluate(limit=1)
+        evaluate(editor="none", advance=advance)
+    part = evaluate(editor="none", limit=1)
     assert (part["ES"].n, part.missing) == (1, 0)
     left = Results.read(RunFolder(part.folder.path), part.metrics)
     assert (len(left.cases), left.missing) == (4, 4 - len(left.everything))
-    assert evaluate()["ES"].n == 4
+    assert evaluate(editor="none")["ES"].n == 4
 
 
 def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     """Item 3 of issue I: what was chosen comes together, whatever the order of the commands."""
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(SUBJECTS)]))
     plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, "counterfact", {"data": str(facts)}, model.source)
+    benchmark = make_benchmark(plugins, "counterfact", {"data": facts(tmp_path)}, model.source)
 
     def run(**chosen):
-        chosen = {key: tuple(v) if key == "samples" else v for key, v in chosen.items()}
-        made = assemble(
-            plugins, model, benchmark, RunSpec("none", "counterfact"), Selection(**chosen)
-        )
+        spec = RunSpec("none", "counterfact")
+        made = assemble(plugins, model, benchmark, spec, Selection(**chosen))
         return run_all({made: made.open(tmp_path / "results")}, turns=turns)[0]
 
     ids = [case.id for case in benchmark.cases]
-    assert run(samples=[ids[3], ids[1]]).planned == [ids[1], ids[3]]
+    assert run(samples=(ids[3], ids[1])).planned == [ids[1], ids[3]]
     assert run(limit=1).planned == ids[:1]
-    assert run(samples=[ids[3]]).folder.manifest().cases == [ids[0], ids[1], ids[3]]
+    assert run(samples=(ids[3],)).folder.manifest().cases == [ids[0], ids[1], ids[3]]
     whole = run()
     assert whole.planned == ids
     assert cases_digest(whole.cases) == whole.manifest.identity.task.data
@@ -465,11 +405,8 @@ def test_what_is_given_besides_a_spec_wins(tmp_path):
     settings = {"limit": 1, "output": tmp_path, "metrics": ["success"]}
     run = eh.evaluate(spec, "counterfact", "pocket", **settings)
     identity = run.manifest.identity
-    assert (identity.task.name, identity.seed, run.manifest.model.name) == (
-        "counterfact",
-        3,
-        "pocket",
-    )
+    assert (identity.task.name, identity.seed) == ("counterfact", 3)
+    assert run.manifest.model.name == "pocket"
     same = eh.evaluate("none", "counterfact", seed=3, **settings)
     assert same.folder.path == run.folder.path
     named = eh.RunSpec(editor="none", task="counterfact", model="pocket", seed=3)
@@ -479,14 +416,10 @@ def test_what_is_given_besides_a_spec_wins(tmp_path):
 def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
     """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
     folder = tmp_path / "model"
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(0)]))
+    settings = {"task_args": {"data": facts(tmp_path, NAMES[:1])}, "output": tmp_path / "results"}
 
     def run(**more):
-        return eh.evaluate(
-            "none", "counterfact", str(folder), task_args={"data": str(facts)},
-            output=tmp_path / "results", **more,
-        )  # fmt: skip
+        return eh.evaluate("none", "counterfact", str(folder), **settings, **more)
 
     def save(moved):
         model = tiny_model()

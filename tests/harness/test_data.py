@@ -21,19 +21,19 @@ from edit_harness import (
 from edit_harness.folder.encoding import decode_case, encode_case, unchanged
 
 
-def test_the_subject_is_put_in_as_it_is():
-    request = Request("In {}, {0} is", "a {} b", "Paris")
-    assert request.text == "In a {} b, {0} is"
-    assert request.statement == "In a {} b, {0} is Paris"
-
-
 @pytest.mark.parametrize(
-    ("prompt", "subject", "before_end"),
-    [("{} lives in", "Ada", "Ada"), ("Where is {}?", "Ada", "Where is Ada"), ("{}", "é", "é")],
+    ("prompt", "subject", "text", "before_end"),
+    [
+        ("In {}, {0} is", "a {} b", "In a {} b, {0} is", "In a {} b"),
+        ("Where is {}?", "Ada", "Where is Ada?", "Where is Ada"),
+        ("{}", "é", "é", "é"),
+    ],
 )
-def test_where_the_subject_ends(prompt, subject, before_end):
+def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):
     request = Request(prompt, subject, "Paris")
+    assert (request.text, request.statement) == (text, f"{text} Paris")
     assert request.text[: request.subject_end] == before_end
+    assert request.target_true == ""
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,7 @@ def test_white_space_around_texts_is_left_out():
     assert Choose("Ada lives in ", (" Paris", "Rome")) == Choose("Ada lives in", ("Paris", "Rome"))
     assert (Drift("a "), NextToken(" a\n")) == (Drift("a"), NextToken("a"))
     assert Generate(" Ada lives in ") == Generate("Ada lives in")
-
-
-def test_a_text_may_go_on_in_a_new_line():
-    assert Generate("\nAda lives in\n ").prompt == "\nAda lives in\n"
+    assert Generate("\nAda lives in\n ").prompt == "\nAda lives in\n", "a new line is meant"
     assert Generate("").prompt == ""
 
 
@@ -77,13 +74,8 @@ def test_a_case_knows_which_of_its_texts_had_white_space_around_them():
     assert decode_case(encode_case(case)) == case
 
 
-def test_the_true_object_may_be_unknown():
-    assert Request("{} lives in", "Ada", "Paris").target_true == ""
-
-
 @pytest.mark.parametrize(
-    ("probabilities", "mean"),
-    [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)],
+    ("probabilities", "mean"), [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)]
 )
 def test_the_likelihood_of_an_object_is_the_mean_over_its_tokens(probabilities, mean):
     answer = scores([0.9], probabilities)

@@ -7,10 +7,9 @@ import torch
 from safetensors.torch import save_file
 from support.builders import distribution
 
-from edit_harness import Choose, DataError, PluginError
+from edit_harness import DataError, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
 from edit_harness.testing.fixtures import same_weights
-from edit_harness.testing.tiny import tiny_model
 
 NAME = "transformer.h.1.mlp.c_proj.weight"
 BIAS = "transformer.h.1.mlp.c_proj.bias"
@@ -30,30 +29,22 @@ def adaptor(inputs, outputs, rows):
     return outputs
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("out_in", [False, True])
-@pytest.mark.parametrize("delta", [low_rank(3), dense(128, 32)])
-def test_what_a_change_adds_is_the_input_times_its_matrix(delta, out_in):
+@pytest.mark.parametrize("make", [lambda dtype: low_rank(3, dtype=dtype), lambda dtype: dense(128, 32, dtype=dtype)], ids=["low rank", "dense"])  # fmt: skip
+def test_what_a_change_adds_is_the_input_times_its_matrix(make, out_in, dtype):
+    """In the change's own precision; what changes a bias is added as it is."""
+    delta = make(dtype)
     matrix = delta.dense()
     inputs = torch.randn(2, 5, 32 if out_in else 128)
     added = delta.through(inputs, out_in=out_in)
-    expected = inputs @ (matrix.T if out_in else matrix)
-    torch.testing.assert_close(added, expected, rtol=1e-4, atol=1e-4)
+    expected = inputs.to(dtype) @ (matrix.T if out_in else matrix)
+    near = 1e-4 if dtype == torch.float32 else 0.3
+    torch.testing.assert_close(added, expected, rtol=near, atol=near)
     assert delta.shape == matrix.shape == (128, 32)
-
-
-def test_the_change_of_a_bias_is_added_as_it_is():
     bias = dense(32)
-    assert bias.through(torch.randn(2, 5, 128), out_in=True) is bias.tensor
+    assert bias.through(inputs, out_in=out_in) is bias.tensor
     assert bias.shape == (32,)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize(
-    "make", [lambda d: low_rank(2, dtype=d), lambda d: dense(128, 32, dtype=d)]
-)
-def test_a_change_is_computed_in_its_own_precision(make, dtype):
-    added = make(dtype).through(torch.randn(2, 5, 128), out_in=False)
-    assert added.dtype == dtype
 
 
 def test_the_sum_of_low_ranks_stays_low_until_a_matrix_is_smaller():
@@ -70,41 +61,30 @@ def test_the_sum_of_low_ranks_stays_low_until_a_matrix_is_smaller():
 @pytest.mark.parametrize("turned", [False, True])
 def test_low_rank_and_dense_add_up_either_way(turned):
     one, other = low_rank(2), dense(128, 32)
+    before = other.tensor.clone()
     total = other + one if turned else one + other
     assert isinstance(total, Dense)
     torch.testing.assert_close(total.dense(), one.dense() + other.dense())
-
-
-def test_sums_of_changes_leave_the_summands_as_they_were():
-    one, other = dense(4, 4), dense(4, 4, seed=1)
-    before = one.tensor.clone(), other.tensor.clone()
-    assert not torch.equal((one + other).tensor, one.tensor)
-    assert torch.equal(one.tensor, before[0])
-    assert torch.equal(other.tensor, before[1])
+    assert torch.equal(other.tensor, before), "the summands stay as they were"
 
 
 def test_the_sum_of_edits_has_what_both_have():
     def patch(module):
         raise NotImplementedError
 
-    first = Edit({NAME: low_rank(), BIAS: dense(32)}, prefix="Ann. ", info={"loss": 1.0, "a": 1.0})
+    first = Edit({NAME: low_rank(), BIAS: dense(32)}, {"y": adaptor}, "Ann. ", info={"loss": 1.0, "a": 1.0})  # fmt: skip
     second = Edit({NAME: dense(128, 32)}, {"x": adaptor}, "Bob. ", patch, {"loss": 2.0})
     total = first + second
     torch.testing.assert_close(
         total.weights[NAME].dense(), first.weights[NAME].dense() + second.weights[NAME].dense()
     )
     assert total.weights[BIAS] is first.weights[BIAS]
-    assert total.adaptors == {"x": adaptor}
+    assert total.adaptors == {"x": adaptor, "y": adaptor}
     assert total.prefix == "Ann. Bob. "
     assert total.patch is patch
     assert total.info == {"loss": 2.0, "a": 1.0}
-
-
-def test_no_edit_is_the_zero_of_sums():
-    edit = Edit({NAME: low_rank()}, prefix="Ann. ")
-    for total in (edit + UNEDITED, UNEDITED + edit):
-        assert total.weights == edit.weights
-        assert total.prefix == edit.prefix
+    for same in (first + UNEDITED, UNEDITED + first):
+        assert (same.weights, same.prefix) == (first.weights, first.prefix)
 
 
 @pytest.mark.parametrize("part", [{"patch": lambda module: None}, {"adaptors": {"x": adaptor}}])
@@ -112,28 +92,6 @@ def test_edits_that_exclude_each_other(part):
     with pytest.raises(PluginError, match="share a patch or an adaptor") as e:
         Edit(**part) + Edit(**part)
     assert "extend" in e.value.remedy
-
-
-def test_adaptors_of_different_modules_add_up():
-    total = Edit(adaptors={"x": adaptor}) + Edit(adaptors={"y": adaptor})
-    assert set(total.adaptors) == {"x", "y"}
-
-
-def test_many_edits_in_a_row_are_their_sum():
-    """Twenty low-rank edits pass into a dense one; written one by one they do the same."""
-    model = tiny_model()
-    query = Choose("Ada lives in", ("Paris", "Zürich"))
-    edits = [Edit({NAME: low_rank(seed=seed)}) for seed in range(20)]
-    total = sum(edits, start=UNEDITED)
-    assert isinstance(total.weights[NAME], Dense)
-    (before, summed) = model.answer([(UNEDITED, query), (total, query)])
-    with torch.no_grad():
-        for edit in edits:
-            model.parameter(NAME).add_(edit.weights[NAME].dense())
-    (written,) = model.answer([(UNEDITED, query)])
-    for a, b in zip(summed.logprobs, written.logprobs, strict=True):
-        assert a == pytest.approx(b, abs=1e-4)
-    assert summed.logprobs[0] != pytest.approx(before.logprobs[0], abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +118,7 @@ def test_without_weights_the_rest_is_left():
 # Files.
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_edit_comes_back_from_its_file(tmp_path, dtype):
     edit = Edit(
         {NAME: low_rank(2, dtype=dtype), BIAS: dense(32, dtype=dtype)},
@@ -179,33 +137,19 @@ def test_an_edit_comes_back_from_its_file(tmp_path, dtype):
     assert back.info == edit.info
 
 
-def test_an_edit_of_a_transposed_view_comes_back(tmp_path):
-    matrix = torch.arange(6.0).reshape(2, 3)
-    Edit({NAME: Dense(matrix.T), BIAS: LowRank(matrix.T, matrix)}).save(tmp_path / "edit")
-    back = Edit.load(str(tmp_path / "edit"))
-    assert torch.equal(back.weights[NAME].dense(), matrix.T)
-    assert torch.equal(back.weights[BIAS].dense(), matrix.T @ matrix)
-
-
 def test_changes_that_share_their_memory_come_back(tmp_path):
-    """As where one matrix of keys serves several layers."""
+    """As where one matrix of keys serves several layers, or a view is turned."""
     shared, whole = torch.randn(2, 32), torch.randn(4, 32)
     weights = {
         "a": LowRank(torch.randn(8, 2), shared),
-        "b": LowRank(torch.randn(8, 2), shared),
+        "b": LowRank(shared.T, shared),
         "c": Dense(whole),
         "d": Dense(whole[:2]),
+        "e": Dense(whole.T),
     }
     Edit(weights).save(tmp_path / "edit")
-    back = Edit.load(tmp_path / "edit")
+    back = Edit.load(str(tmp_path / "edit"))
     assert all(torch.equal(back.weights[n].dense(), d.dense()) for n, d in weights.items())
-
-
-def test_a_prefix_alone_is_an_edit_too(tmp_path):
-    Edit(prefix="Ann lives in Oslo. ").save(tmp_path / "edit")
-    back = Edit.load(tmp_path / "edit")
-    assert back.prefix == "Ann lives in Oslo. "
-    assert back.touches_nothing
 
 
 @pytest.mark.parametrize(
@@ -235,18 +179,13 @@ def test_state_comes_back(tmp_path):
 
 @pytest.mark.parametrize(
     ("made", "asked", "fits"),
-    [
-        ("a", "a", True),
-        ("a", "b", False),
-        ("a", "", True),
-        ("", "b", True),
-    ],
+    [("a", "a", True), ("a", "b", False), ("a", "", True), ("", "b", True)],
 )
 def test_an_edit_is_of_the_weights_that_it_was_made_for(tmp_path, made, asked, fits):
-    edit = Edit({NAME: low_rank()}, prefix="Ann. ")
-    edit.save(tmp_path / "edit", made)
+    Edit(prefix="Ann. ").save(tmp_path / "edit", made)
     if fits:
-        assert Edit.load(tmp_path / "edit", asked).prefix == "Ann. "
+        back = Edit.load(tmp_path / "edit", asked)
+        assert (back.prefix, back.touches_nothing) == ("Ann. ", True)
         return
     with pytest.raises(DataError, match="made for other weights"):
         Edit.load(tmp_path / "edit", asked)
@@ -333,6 +272,8 @@ def test_adaptors_that_cannot_be_saved(tmp_path, shifts, make, why, remedy):
 
 WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/radii": (2,)}
 
+HEADER = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
+
 
 @pytest.mark.parametrize(
     ("shapes", "described"),
@@ -350,63 +291,38 @@ WHOLE = {"adaptors/m/keys": (2, 3), "adaptors/m/values": (2, 4), "adaptors/m/rad
     ],
 )
 def test_contents_that_do_not_fit(tmp_path, shapes, described):
-    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "model": ""}
     tensors = {name: torch.ones(shape) for name, shape in shapes.items()}
-    save_file(tensors, tmp_path / "edit", {**header, "adaptors": json.dumps(described)})
+    save_file(tensors, tmp_path / "edit", {**HEADER, "adaptors": json.dumps(described)})
     with pytest.raises(DataError, match="damaged"):
         Edit.load(tmp_path / "edit")
-
-
-@pytest.mark.parametrize("missing", ["prefix", "info", "adaptors"])
-def test_a_header_that_is_not_whole(tmp_path, missing):
-    header = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
-    save_file({}, tmp_path / "edit", {k: v for k, v in header.items() if k != missing})
-    with pytest.raises(DataError, match="damaged"):
-        Edit.load(tmp_path / "edit")
-
-
-def damage(path, kind):
-    Edit({NAME: low_rank()}).save(path)
-    data = path.read_bytes()
-    contents = {
-        "truncated": data[:-100],
-        "header only": data[:20],
-        "empty": b"",
-        "text": b"<html>not found</html>",
-    }
-    if kind in contents:
-        path.write_bytes(contents[kind])
-    elif kind == "other tensors":
-        save_file({"a": torch.ones(2)}, path)
-    elif kind == "other format":
-        save_file({"a": torch.ones(2)}, path, {"format": "edit-harness edit 99", "prefix": ""})
-    elif kind == "other parts":
-        known = {"format": "edit-harness edit 2", "prefix": "", "info": "{}", "adaptors": "{}"}
-        save_file({f"weights/{NAME}/left": torch.ones(2, 1)}, path, known)
-    elif kind == "missing":
-        path.unlink()
-    elif kind == "folder":
-        path.unlink()
-        path.mkdir()
 
 
 @pytest.mark.parametrize(
-    "kind",
+    ("tensors", "header"),
     [
-        "truncated",
-        "header only",
-        "empty",
-        "text",
-        "other tensors",
-        "other format",
-        "other parts",
-        "missing",
-        "folder",
+        ({"a": torch.ones(2)}, None),
+        ({"a": torch.ones(2)}, HEADER | {"format": "edit-harness edit 99"}),
+        ({f"weights/{NAME}/left": torch.ones(2, 1)}, HEADER),
+        *(({}, {k: v for k, v in HEADER.items() if k != name}) for name in HEADER),
     ],
 )
+def test_a_file_of_other_tensors_or_another_header(tmp_path, tensors, header):
+    save_file(tensors, tmp_path / "edit.safetensors", header)
+    with pytest.raises(DataError, match=r"edit\.safetensors"):
+        Edit.load(tmp_path / "edit.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["truncated", "header only", "empty", "text", "missing", "folder"])
 def test_a_file_that_holds_no_edit(tmp_path, kind):
     path = tmp_path / "edit.safetensors"
-    damage(path, kind)
+    Edit({NAME: low_rank()}).save(path)
+    data = path.read_bytes()
+    path.unlink()
+    damaged = {"truncated": data[:-100], "header only": data[:20], "empty": b"", "text": b"<html>"}
+    if kind in damaged:
+        path.write_bytes(damaged[kind])
+    elif kind == "folder":
+        path.mkdir()
     with pytest.raises(DataError, match=r"edit\.safetensors") as e:
         Edit.load(path)
     assert e.value.code == 4

@@ -81,8 +81,9 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_file_is_downloaded_once(server, cache):
+def test_a_file_is_downloaded_once(server, cache, monkeypatch):
     assert fetch(server.remote()) == cache / "facts.json"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert fetch(server.remote()).read_bytes() == CONTENT
     assert server.asked == ["/facts.json"]
     assert names(cache) == {"facts.json"}
@@ -92,13 +93,6 @@ def test_the_cache_is_in_the_home_folder_by_default(monkeypatch, tmp_path):
     monkeypatch.delenv("EDIT_HARNESS_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert files.cache_folder() == tmp_path / ".cache" / "edit-harness"
-
-
-def test_a_file_put_into_the_cache_by_hand_is_checked_and_used(server, cache):
-    cache.mkdir()
-    (cache / "facts.json").write_bytes(CONTENT)
-    assert fetch(server.remote()) == cache / "facts.json"
-    assert not server.asked
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:-1], b"x" * len(CONTENT), b""])
@@ -139,18 +133,12 @@ def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
     server.replies = [*[Reply(404, b"")] * (1 + downloads.RETRIES), Reply()]
     assert fetch(server.remote("/gone", "/mirror")).read_bytes() == CONTENT
     assert server.asked[-1] == "/mirror"
-
-
-def test_a_file_that_is_nowhere_is_an_error_of_data(server, waits):
     server.replies = [Reply(404, b"")]
     with pytest.raises(DataError, match="/mirror: 404 Client Error: Not Found"):
-        fetch(server.remote("/gone", "/mirror"))
-
-
-def test_a_server_that_is_not_there_is_an_error_of_data(server, waits):
-    remote = server.remote()
+        fetch(server.remote("/gone", "/mirror", name="other.json"))
+    waits.clear()
     with pytest.raises(DataError, match="could not be downloaded"):
-        fetch(replace(remote, urls=("http://127.0.0.1:9/facts.json",)))
+        fetch(server.remote(urls=("http://127.0.0.1:9/facts.json",), name="other.json"))
     assert len(waits) == downloads.RETRIES
 
 
@@ -159,43 +147,14 @@ def test_offline_and_not_in_the_cache(server, cache, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     with pytest.raises(DataError) as caught:
         fetch(server.remote())
-    assert caught.value.cause == (
-        f"facts.json is not in the cache, and {variable}=1 forbids downloads"
-    )
+    told = f"facts.json is not in the cache, and {variable}=1 forbids downloads"
+    assert caught.value.cause == told
     assert f"put {server.url}/facts.json at {cache / 'facts.json'}" in caught.value.remedy
-    assert not server.asked
-
-
-def test_offline_with_a_damaged_file_says_so(server, monkeypatch):
-    fetch(server.remote()).write_bytes(b"damaged")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    cache.mkdir(exist_ok=True)
+    (cache / "facts.json").write_bytes(b"damaged")
     with pytest.raises(DataError, match="in the cache is damaged, and"):
         fetch(server.remote())
-
-
-def test_offline_and_in_the_cache(server, monkeypatch):
-    fetch(server.remote())
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert fetch(server.remote()).read_bytes() == CONTENT
-
-
-def test_many_threads_that_fetch_at_once_leave_one_good_file(server, cache):
-    caught = []
-
-    def work():
-        try:
-            fetch(server.remote())
-        except (DataError, ResourceError, OSError) as error:
-            caught.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not caught
-    assert names(cache) == {"facts.json"}
-    assert sha256_of(cache / "facts.json") == SHA256
+    assert not server.asked
 
 
 def test_two_writers_of_one_file_leave_the_last_ones(tmp_path):

@@ -21,7 +21,6 @@ finally:
     time.sleep(60)
 """
 
-
 HELD = """
 import os, signal
 
@@ -59,13 +58,13 @@ def started(*command, ignoring=(), **options):
     )
 
 
-@pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_run_keeps_what_is_done(tmp_path, number):
     command = ("-m", "edit_harness", "-e", "ft", "-t", "counterfact", "-o", "out")
     process = started(*command, cwd=tmp_path, ignoring=[signal.SIGINT])
     samples = None
-    for _ in range(600):
-        time.sleep(0.1)
+    while process.poll() is None:
+        time.sleep(0.02)
         samples = next(tmp_path.glob("out/*/samples.jsonl"), None)
         if samples and samples.stat().st_size:
             break

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 from support.builders import MANIFEST, record, with_entries
+from support.commands import stored
 from support.hostile import STRINGS
 
 from edit_harness import Case, Generate, Probe, Request, Text, Verdict
@@ -21,7 +22,6 @@ from edit_harness.errors import one_line, printable
 from edit_harness.folder.encoding import encode_answer, encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
-from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.terminal import Terminal, plain
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -50,13 +50,8 @@ def run(tmp_path_factory):
     folder.path.mkdir()
     cases = [of(i, text) for i, text in enumerate(STRINGS)]
     folder.write_cases(cases)
-    judge = {
-        "name": "\x1b[31m[red]",
-        "version": "\u202e",
-        "note": "\x07",
-        "fields": {},
-        "provenance": {},
-    }
+    judge = {"name": "\x1b[31m[red]", "version": "\u202e", "note": "\x07"}
+    judge |= {"fields": {}, "provenance": {}}
     folder.write_manifest(
         with_entries(
             MANIFEST, cases=[case.id for case in cases], identity={"task": {"name": STRINGS[0]}},
@@ -89,11 +84,6 @@ def check(told, code=0):
     assert harmless(told.output), ascii(told.output)
 
 
-def test_there_are_enough_of_them():
-    assert len(STRINGS) >= 200
-    assert sum(not harmless(text) for text in STRINGS) > 100
-
-
 # The console itself.
 
 
@@ -102,11 +92,7 @@ def test_what_was_made_printable_stays_as_it_is(text):
     assert harmless(printable(text))
     assert printable(printable(text)) == printable(text)
     assert "\n" not in one_line(text)
-
-
-def test_a_plain_text_is_shown_as_it_is():
-    text = "Zürich 漢字\n[bold] 🇳🇴".replace("🇳🇴", "ok")
-    assert printable(text) is text or printable(text) == text
+    assert printable("Zürich 漢字\n[bold]") == "Zürich 漢字\n[bold]"
 
 
 @pytest.mark.parametrize("width", [40, 200])
@@ -139,34 +125,26 @@ def test_markup_is_text_and_a_table_is_as_wide_as_what_it_shows():
 # The commands.
 
 
-def test_a_run_is_scored_with_all_of_them(run):
+def test_a_run_is_scored_with_all_of_them_and_as_json_they_are_exact(run):
     told = tell("score", str(run), "-v")
     check(told, 1)
     assert "\\x1b[31m[red]" in told.stderr
     told = tell("score", str(run), str(run))
     check(told, 1)
     assert "\\x1b]0;x\\x07[/]" in told.stdout
-
-
-def test_scored_as_json_they_are_exact(run):
-    told = tell("score", str(run), "--json")
-    found = json.loads(told.stdout)
+    found = json.loads(tell("score", str(run), "--json").stdout)
     failed = {f"{i} {text}" for i, text in enumerate(STRINGS) if i % 2 == 0}
     assert set(found["failed"]) == failed
     assert found["judged_by"] == sorted({text for text in STRINGS if text})
 
 
 def test_each_case_is_shown_and_exact_as_json(run):
-    for i, text in enumerate(STRINGS):
+    for i, text in [*enumerate(STRINGS)][::5]:
         check(tell("case", str(run), f"{i} {text}"))
-        if i % 4 == 0:
-            found = json.loads(tell("case", str(run), f"{i} {text}", "--json").stdout)
-            assert found["case"] == json.loads(json.dumps(encode_case(of(i, text))))
-            assert found["records"][0]["message"] == text
-            assert found["records"][0]["after"][0]["text"] == text
-
-
-def test_a_case_that_is_not_there_is_named_in_one_line(run):
+        found = json.loads(tell("case", str(run), f"{i} {text}", "--json").stdout)
+        assert found["case"] == json.loads(json.dumps(encode_case(of(i, text))))
+        assert found["records"][0]["message"] == text
+        assert found["records"][0]["after"][0]["text"] == text
     told = tell("case", str(run), "x\nsaved  feigned\x1b[2J")
     check(told, 2)
     assert len(told.stderr.splitlines()) == 2
@@ -174,7 +152,6 @@ def test_a_case_that_is_not_there_is_named_in_one_line(run):
 
 def test_runs_with_any_name_are_listed(run, tmp_path):
     every = list(names())
-    assert len(every) > 150
     for name in every:
         (tmp_path / name).mkdir()
         (tmp_path / name / "manifest.json").write_text('{"cases": []}')
@@ -185,22 +162,17 @@ def test_runs_with_any_name_are_listed(run, tmp_path):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    model = tiny_model()
-    model.module.save_pretrained(folder)
-    model.tokens.tokenizer.save_pretrained(folder)
-    return str(folder)
+    return str(stored(tmp_path_factory.mktemp("models")))
 
 
 def test_a_model_is_asked_them(tiny):
     asked = [t for t in STRINGS if "," not in t and t == t.strip() and 0 < len(t) < 100]
-    asked = [text for text in asked if not any("\ud800" <= c < "\ue000" for c in text)]
-    assert len(asked) > 180
+    asked = [text for text in asked if not any("\ud800" <= c < "\ue000" for c in text)][::2]
     fact = ("--prompt", "{} lives in", "--subject", "\x1b[31mAda", "--target", "\u202eOslo[/]")
     args = ("-m", tiny, "-e", "none", *fact, "--max-new-tokens", "1")
-    told = tell("try", *args, *(part for text in asked for part in ("--ask", text)))
-    check(told)
-    told = tell("try", *args, "--json", *(part for text in asked for part in ("--ask", text)))
+    asking = [part for text in asked for part in ("--ask", text)]
+    check(tell("try", *args, *asking))
+    told = tell("try", *args, "--json", *asking)
     assert [view["prompt"] for view in json.loads(told.stdout)["views"]][2::2] == asked
 
 
@@ -218,13 +190,14 @@ def test_a_run_on_data_with_all_of_them(tiny, tmp_path):
 
 
 def test_errors_and_the_log_of_debug_are_escaped_too(tmp_path):
-    for flags in ([], ["--debug"]):
-        told = tell("score", "\x1b[31mno\nwhere\u202e", *flags)
-        check(told, 2)
-    told = tell("\x1b[31mrun")
-    check(told, 2)
-    told = tell("run", "--no-such-\x1b[31mflag")
-    check(told, 2)
+    nowhere = "\x1b[31mno\nwhere\u202e"
+    for args in (
+        ("score", nowhere),
+        ("score", nowhere, "--debug"),
+        ("\x1b[31mrun",),
+        ("run", "--no-such-\x1b[31mflag"),
+    ):
+        check(tell(*args), 2)
 
 
 def test_who_stops_reading_does_not_change_the_exit_code(tmp_path):

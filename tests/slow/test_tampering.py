@@ -415,7 +415,7 @@ def test_what_is_not_published_is_never_passed(name, bundled, tmp_path):
     assert found.reached <= 0
 
 
-# What no check of one bundle can tell from an honest run: docs/leaderboard.md lists them
+# What no check of one bundle can tell from an honest run: docs/concepts/leaderboard.md lists them
 
 
 def perfect(forged):

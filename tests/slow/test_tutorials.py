@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.builders import ROOT
 from support.commands import edit_harness
-from support.pages import TUTORIALS, blocks, files, followed, snippets
+from support.pages import DOCS, TUTORIALS, blocks, files, followed, snippets
 
 import edit_harness as eh
 from edit_harness.cli import main
@@ -19,6 +18,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
 
 EACH = [(kind, page, name) for kind, (page, name, _) in TUTORIALS.items()]
+PACKAGES = DOCS / "how-to" / "plugins.md"
 each_page = pytest.mark.parametrize(("kind", "page", "name"), EACH, ids=TUTORIALS)
 
 
@@ -202,15 +202,16 @@ def test_the_entry_point_is_the_one_that_is_written(kind, page, name, tmp_path):
     hooks = (root / "src" / module / "__init__.py").read_text("utf-8")
     (factory,) = re.findall(rf'"({module}\.{kind}:\w+)"', page.read_text("utf-8"))
     assert f'"{factory}"' in hooks
-    for file in re.findall(r"^\| `(.+?)` \|", page.read_text("utf-8"), re.MULTILINE):
-        assert "/" not in file or (root / file).exists(), file
+    told = PACKAGES.read_text("utf-8").replace("NAME", name).replace("KIND", kind)
+    for file in re.findall(r"^\| `(src/.+?|tests/|py.+?)` \|", told, re.MULTILINE):
+        assert (root / file).exists(), file
 
 
 def test_the_editor_with_an_adaptor_passes_its_suites(tell):
     """By the command of the page, which tries it with its defaults on a model of two layers."""
     page = TUTORIALS["editor"][0]
     Path("recall.py").write_text(files(page)["recall.py"], encoding="utf-8")
-    (command,) = re.findall(r"`(edit-harness check recall\.py [^`]+)`", page.read_text("utf-8"))
+    (command,) = re.findall(r"`(edit-harness .* check recall\.py [^`]+)`", page.read_text("utf-8"))
     passed = set(re.findall(r"PASSED .*::test_(\w+)", tell(command)))
     assert {"is_saved_and_loaded", "accumulates", "keeps_no_gradients"} <= passed
 
@@ -223,7 +224,6 @@ def test_snippets_run(kind, page, name):
 
 
 def test_every_kind_of_new_has_a_tutorial():
-    kinds = main.get_command(None, "new").params[0].type.choices
-    assert set(kinds) == {*TUTORIALS, "command"}, "a command is told in docs/hooks.md"
-    entrance = (ROOT / "docs" / "plugins.md").read_text("utf-8")
-    assert all(f"({page.name})" in entrance for page, *_ in TUTORIALS.values())
+    kinds = main.get_command(None, "plugins").get_command(None, "new").params[0].type.choices
+    assert set(kinds) == {*TUTORIALS, "command"}, "a command is told in docs/reference/hooks.md"
+    assert all(f"({page.name})" in PACKAGES.read_text("utf-8") for page, *_ in TUTORIALS.values())

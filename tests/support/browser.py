@@ -29,6 +29,7 @@ class Browser:
 
     def __init__(self, page: Any) -> None:
         self.page = page
+        self.session = page.context.new_cdp_session(page)
         self.dialogs: list[str] = []
         self.requests: list[str] = []
         self.errors: list[str] = []
@@ -54,8 +55,7 @@ class Browser:
 
     def scripts(self, on: bool) -> None:
         """Let pages run scripts, or not."""
-        session = self.page.context.new_cdp_session(self.page)
-        session.send("Emulation.setScriptExecutionDisabled", {"value": not on})
+        self.session.send("Emulation.setScriptExecutionDisabled", {"value": not on})
 
     def run(self, script: str) -> Any:
         """Return what an expression comes to."""

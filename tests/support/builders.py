@@ -117,6 +117,12 @@ def with_texts(folder: Path, count: int, **settings: Any) -> CounterFact:
     return CounterFact(**{**paths, **settings})
 
 
+def stored(folder: Path, *records: Any, name: str = "facts.json") -> str:
+    """Write records to a file, and return its path."""
+    (folder / name).write_text(json.dumps(records), encoding="utf-8")
+    return str(folder / name)
+
+
 def question(**fields: Any) -> dict[str, Any]:
     """Return a record as in zsRE, of invented facts."""
     facts = {

@@ -7,6 +7,15 @@ import sys
 from click.testing import CliRunner
 
 from edit_harness.cli import main
+from edit_harness.testing import tiny_model
+
+
+def stored(folder):
+    """Write a tiny model into a folder of its own in a folder, for commands that read it by its name."""
+    model = tiny_model()
+    model.module.save_pretrained(folder / "tiny")
+    model.tokens.tokenizer.save_pretrained(folder / "tiny")
+    return folder / "tiny"
 
 
 def failed(result, code: int, *parts: str) -> None:

@@ -1,33 +1,34 @@
-"""Workers without Ray: in this process, where they die as they are told to, and real processes."""
+"""Workers without Ray, in this process, where they die as they are told to; runs on them and without."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import json
 import pickle
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from typing import Any, ClassVar
 
 from support.saboteurs import Honest, adds_in_place
 
 from edit_harness import Case, Choose, Generate, Probe, Request
 from edit_harness.errors import Terminated
-from edit_harness.interfaces import Task
-from edit_harness.run import plan
+from edit_harness.files import dumps
+from edit_harness.interfaces import ModelSource, Task
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import evaluation, loop
+from edit_harness.run.assembly import load, make_benchmark
+from edit_harness.run.spec import ModelRef, RunSpec
+from edit_harness_plugins.commands.distributed.pool import WorkerExecutor
 from edit_harness_plugins.commands.distributed.worker import (
     Batch,
     Came,
     Died,
     Event,
     Order,
-    Ready,
     Worker,
 )
+from edit_harness_plugins.commands.run.local import Local
 
 COUNT = 12
 POISON = "Case 7"
@@ -76,16 +77,6 @@ class Leaking(Honest):
     def edit(self, model: Any, requests: Any) -> Any:
         if requests[0].subject == POISON:
             adds_in_place(model)
-        return super().edit(model, requests)
-
-
-@dataclass
-class Poison(Honest):
-    """Kills the process that edits one subject."""
-
-    def edit(self, model: Any, requests: Any) -> Any:
-        if requests[0].subject == POISON:
-            os.kill(os.getpid(), signal.SIGKILL)
         return super().edit(model, requests)
 
 
@@ -150,62 +141,66 @@ class Together:
         self.closed = True
 
 
-def _serve(order: Order, pipe: Connection, worker: int, chunk: int) -> None:
-    """Be a worker, in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    plan.CHUNKS = ((10**9, chunk),)
-    made = Worker(worker, order)
-    pipe.send(started := made.start())
-    while isinstance(started, Ready):
-        for event in made.run(pipe.recv()):
-            pipe.send(event)
+CHUNK = 2
+
+HONEST = Mortal()
+
+PLUGINS = Plugins.installed()
+
+TIMING = ("seconds", "seq", "crc")
 
 
-class Processes:
-    """Workers that are processes; ``before`` is called with each event, and may kill some."""
+class Bench:
+    """Runs the same evaluations in one process, and on workers."""
 
-    def __init__(
-        self, order: Order, size: int, chunk: int, before: Callable[[Processes, Event], None]
-    ) -> None:
-        self.order, self.size, self.chunk, self.before = order, size, chunk, before
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["edit_harness_plugins.commands.distributed.worker"])
-        self.processes: dict[int, Any] = {}
-        self.pipes: dict[Connection, int] = {}
-        self.started = 0
+    def __init__(self, folder, output):
+        self.name, self.output, self.plugins = str(folder), output, PLUGINS
+        self.task = Some()
+        self.workers = None
+        self.last = ()
 
-    def start(self) -> int:
-        self.started += 1
-        here, there = self.context.Pipe()
-        given = self.order, there, self.started, self.chunk
-        process = self.context.Process(target=_serve, args=given, daemon=True)
-        process.start()
-        there.close()
-        self.processes[self.started], self.pipes[here] = process, self.started
-        return self.started
+    def run(self, workers=None, editors=(HONEST,), where="workers", regime=None, **care):
+        """Return the folders of a run on workers, or in this process."""
+        made = self.assembled(editors, regime)
+        self.last = folders = {each: each.open(self.output / where) for each in made}
+        turns = (OfBench(self, workers) if workers else Local()).turns({"device": "cpu"})
+        loop.run_all(folders, lambda e, r: None, turns=turns, **care)
+        return list(folders.values())
 
-    def send(self, worker: int, batch: Batch) -> None:
-        (pipe,) = (pipe for pipe, of in self.pipes.items() if of == worker)
-        with suppress(BrokenPipeError):  # that it died is told by its pipe
-            pipe.send(batch)
+    def assembled(self, editors, regime=None):
+        model = load(self.plugins, self.name, device="cpu")
+        benchmark = make_benchmark(self.plugins, self.task, {}, ModelSource(self.name))
+        specs = [
+            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
+            for editor in editors
+        ]
+        return [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
 
-    def events(self, timeout: float) -> Iterator[Event]:
-        for pipe in wait(list(self.pipes), timeout):
-            worker = self.pipes[pipe]
-            try:
-                event = pipe.recv()
-            except (EOFError, ConnectionResetError):
-                del self.pipes[pipe]
-                self.processes[worker].join()
-                yield Died(worker, f"exit code {self.processes[worker].exitcode}")
-            else:
-                self.before(self, event)
-                yield event
 
-    def kill(self, worker: int) -> None:
-        self.processes[worker].kill()
+class OfBench(WorkerExecutor):
+    """Has a bench's runs made by its workers."""
 
-    def close(self) -> None:
-        for process in self.processes.values():
-            process.kill()
-            process.join()
+    def __init__(self, bench, workers):
+        self.bench, self.make = bench, workers
+
+    def workers(self, order):
+        self.bench.workers = self.make(order)
+        return self.bench.workers
+
+
+def rows(folder):
+    """Return what counts of each visit, as it stands in the file but for what a run's time makes."""
+    lines = map(json.loads, folder.samples.read_text().splitlines())
+    visits = {(row["case"], row["state"]): row for row in lines}
+    assert len(visits) == folder.samples.read_text().count("\n"), "a visit has two rows"
+    return {
+        visit: dumps({key: value for key, value in row.items() if key not in TIMING})
+        for visit, row in sorted(visits.items())
+    }
+
+
+def statuses(folder):
+    return {record.case: record.status for record in folder.records() if record.status != "ok"}
+
+
+INVALID = {"case 3": "invalid_case"}

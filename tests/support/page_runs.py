@@ -130,3 +130,29 @@ def _record(case: Case, text: str, like: Record) -> Record:
     return replace(
         like, case=case.id, status="edit_failed", message=text, before=said, after=said, edit={}
     )
+
+
+def copies(base: Results, count: int) -> Results:
+    """Return a run of many cases like those of another, each with a success of its own."""
+    cases, rows = [], []
+    for i in range(count):
+        record = base.records[i % 4]
+        cases.append(replace(base.cases[i % 4], id=f"c{i}"))
+        own = {**record.values, **_success(record, post_PS=i * 37 % 90 / 90)}
+        rows.append(replace(record, case=f"c{i}", noop=i % 9 == 0, values=own))
+    return altered(base, cases, rows)
+
+
+def of_editor(
+    base: Results, label: str, efficacy: float, specificity: float, **identity: Any
+) -> Results:
+    """Return a run whose measures have given values in every case."""
+    rows = [
+        replace(r, values=_success(r, post_ES=efficacy, post_NS=specificity)) for r in base.records
+    ]
+    mark = f"of {label} {identity}"
+    return altered(base, base.cases, rows, label=label, fingerprint=mark, identity=identity)
+
+
+def _success(record: Record, **values: float) -> dict[str, dict[str, float]]:
+    return {"success": {**record.values["success"], **values}}

@@ -9,13 +9,13 @@ from support.builders import ROOT
 
 DOCS = ROOT / "docs"
 TUTORIALS = {
-    "editor": (DOCS / "writing-an-editor.md", "steepest", 30),
-    "task": (DOCS / "writing-a-task.md", "passports", 35),
-    "metric": (DOCS / "writing-a-metric.md", "flips", 35),
-    "judge": (DOCS / "writing-a-judge.md", "opening", 35),
+    "editor": (DOCS / "how-to" / "evaluate-your-editor.md", "steepest", 30),
+    "task": (DOCS / "how-to" / "evaluate-your-facts.md", "passports", 35),
+    "metric": (DOCS / "how-to" / "write-a-metric.md", "flips", 35),
+    "judge": (DOCS / "how-to" / "write-a-judge.md", "opening", 35),
 }
 """The page of each kind, what it writes, and how many lines that is at most."""
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:

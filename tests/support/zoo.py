@@ -330,8 +330,16 @@ TASKS = {
     ItsOwnNeighbour: {OTHERS: "0: 'Ada lives in' is edited, and of the role neighborhood"},
     SeedsWhenRead: {READING: "Python's random state"},
 }
+
+
+class SeenHere(TaskTests):
+    """The fault is seen without asking another process, which takes most of the time."""
+
+    test_cases_are_the_same_in_another_process = None
+
+
 for task, words in TASKS.items():
-    in_suites(TaskTests, caught=words)(task)
+    in_suites(TaskTests if not words or ELSEWHERE in words else SeenHere, caught=words)(task)
 
 
 @in_suites(MetricTests, caught={})

@@ -18,7 +18,6 @@ from edit_harness.registry.settings import build_component
 from edit_harness_plugins.command_line import (
     SETTINGS,
     command,
-    debug,
     settings,
     taken,
     takes,
@@ -44,7 +43,6 @@ from . import Builder, Knows, Material
     "-o", "--output", "out", required=True, metavar="PATH", help="The file or folder to make."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@debug
 @with_plugins
 def build_data(
     plugins: Plugins,

@@ -7,6 +7,7 @@ This module finds the package and starts pytest; `.conformance` says which check
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 import tempfile
@@ -19,9 +20,10 @@ from typing import Any
 import click
 
 from edit_harness.errors import PluginError
+from edit_harness.registry.guard import log
 from edit_harness.registry.packages import FILES, Package, found, left_out, normal
 from edit_harness.registry.registry import suggestion
-from edit_harness_plugins.command_line import SETTINGS, command, debug, with_selection
+from edit_harness_plugins.command_line import SETTINGS, command, with_selection
 from edit_harness_plugins.terminal import out, plain
 
 FAILED = 6
@@ -37,9 +39,8 @@ CRASHES = 3
 @click.option("--no-run", is_flag=True, help="Without a run on the bundled model.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=120.0,
               show_default=True, metavar="S", help="How long a check may take.")  # fmt: skip
-@debug
 @with_selection
-def check(distribution: str, words: str, debug: bool, **flags: Any) -> int:
+def check(distribution: str, words: str, **flags: Any) -> int:
     """Try a package of plugins: its conformance suites, and a small run with it.
 
     A component without a suite is tried with its defaults. Exit code 6 if a check failed,
@@ -50,7 +51,7 @@ def check(distribution: str, words: str, debug: bool, **flags: Any) -> int:
         raise PluginError(f"the suites need {missing[0]}", "pip install 'pytest>=9' pytest-xdist")
     out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
     checks = Checks(package, flags)
-    code = run_pytest(checks, words, debug=debug)
+    code = run_pytest(checks, words)
     if not checks.planned:
         out.print("the interpreter died before the first check")
     return FAILED if code or not checks.planned else 0
@@ -74,7 +75,7 @@ def find(name: str) -> Package:
     return package
 
 
-def run_pytest(checks: Checks, words: str, *, debug: bool) -> int:
+def run_pytest(checks: Checks, words: str) -> int:
     """Have pytest run the checks in an empty folder, without anybody's settings; return its exit code."""
     import pytest
 
@@ -91,7 +92,8 @@ def run_pytest(checks: Checks, words: str, *, debug: bool) -> int:
         options = ["--import-mode=importlib", "-c", "pytest.ini", "--rootdir=."]
         options += ["--confcutdir=.", "--basetemp=tmp", "-p", "no:cacheprovider"]
         options += ["-p", "no:warnings", "-p", "xdist", "-p", __name__]
-        options += ["-v", "--no-header", "-rfE", f"--tb={'long' if debug else 'line'}"]
+        trace = "long" if log.isEnabledFor(logging.DEBUG) else "line"
+        options += ["-v", "--no-header", "-rfE", f"--tb={trace}"]
         # Workers get few checks at a time: those that one leaves behind would come last.
         options += ["--numprocesses=1", "--dist=load", "--maxschedchunk=1"]
         options += [f"--max-worker-restart={CRASHES - 1}"]

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from edit_harness.errors import UsageError
 from edit_harness.hookspecs import API, DISTRIBUTION
-from edit_harness_plugins.command_line import command, debug
+from edit_harness_plugins.command_line import command
 from edit_harness_plugins.terminal import Terminal
 
 TEMPLATES = Path(__file__).with_name("scaffold")
@@ -43,8 +43,7 @@ RUNS = {
 @click.argument("name")
 @click.option("-o", "--output", "out", default=".", show_default=True, metavar="DIR",
               help="Where the package's folder goes.")  # fmt: skip
-@debug
-def new(kind: str, name: str, out: str, debug: bool) -> None:
+def new(kind: str, name: str, out: str) -> None:
     """Write a package of an editor, a task, a metric, a judge or a command of one's own.
 
     It is edit-harness-NAME, and works as it is; a comment marks what makes it yours.

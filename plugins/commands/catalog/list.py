@@ -17,7 +17,7 @@ from edit_harness.hookspecs import DISTRIBUTION
 from edit_harness.registry.packages import Package, normal
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.run.controls import is_control
-from edit_harness_plugins.command_line import as_json, command, debug, with_plugins, with_selection
+from edit_harness_plugins.command_line import as_json, command, with_plugins, with_selection
 from edit_harness_plugins.terminal import err, out, plain
 
 USUAL = ("editors", "tasks", "metrics", "judges", "controls", "builders", "models", "packs")
@@ -29,9 +29,8 @@ Row = Mapping[str, Any]
 @click.argument("kinds", nargs=-1, metavar="[KIND]…")
 @click.option("-o", "--output", default="results", help="Where run folders are.")
 @as_json
-@debug
 @with_plugins
-def ls(plugins: Plugins, kinds: Sequence[str], output: str, as_json: bool, debug: bool) -> None:
+def ls(plugins: Plugins, kinds: Sequence[str], output: str, as_json: bool) -> None:
     """List editors, tasks, metrics, judges, controls, builders, models, packs, and what is there else."""
     known = [*(f"{kind}s" for kind in plugins.kinds), "runs"]
     if wrong := [kind for kind in kinds if kind not in known]:
@@ -85,9 +84,8 @@ def runs(results: Path) -> Iterator[Row]:
 
 @command("plugins")
 @as_json
-@debug
 @with_selection
-def plugins(as_json: bool, debug: bool) -> None:
+def plugins(as_json: bool) -> None:
     """Show what is installed, from where, how long it takes to load, and what is broken."""
     found = list(packages(Plugins.installed()))
     if as_json:

@@ -20,7 +20,7 @@ from edit_harness.interfaces import Control, Editor, Judge, Measure, Metric, Tas
 from edit_harness.registry.guard import blamed, named
 from edit_harness.registry.registry import Component, Plugins, suggestion
 from edit_harness.registry.settings import defaults, make_task, source_of
-from edit_harness_plugins.command_line import as_json, command, debug, settings, with_plugins
+from edit_harness_plugins.command_line import as_json, command, settings, with_plugins
 from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.terminal import out, plain
 
@@ -34,11 +34,8 @@ Content = dict[str, Any]
 @click.option("-m", "--model", default="", metavar="NAME",
               help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
 @as_json
-@debug
 @with_plugins
-def show(
-    plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, debug: bool, **of: Any
-) -> None:
+def show(plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, **of: Any) -> None:
     """Show the card of whatever `ls` lists: an editor, a task, a metric, a judge, a model, a pack."""
     if stats:
         show_composition(plugins, name, of["task_args"], model or "pocket", as_json)

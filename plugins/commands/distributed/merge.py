@@ -22,7 +22,7 @@ from edit_harness.folder.manifest import Manifest, ShardInfo
 from edit_harness.folder.table import RunTable, cases_digest
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import SETTINGS, command, debug, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, with_plugins
 from edit_harness_plugins.reading import check_writable, own_metrics
 from edit_harness_plugins.segments import extended
 
@@ -39,9 +39,8 @@ ANEW = "run the shards anew, with --new"
 @click.option("-o", "--output", default="results", show_default=True, metavar="DIR",
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
-@debug
 @with_plugins
-def command(plugins: Plugins, debug: bool, shards: Sequence[str], output: str, new: bool) -> int:
+def command(plugins: Plugins, shards: Sequence[str], output: str, new: bool) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 
@@ -74,7 +73,12 @@ def merge(
     for part in parts[1:]:
         _check_together(parts[0], part)
     parts = _in_order(parts)
-    plan = _plan(parts)
+    places = [n for part in parts for span in _place(part).spans for n in range(*span)]
+    visits = [(part, (case, state)) for part in parts for case, state in _place(part).visits]
+    once = len(places) == len(visits) == len({visit for _, visit in visits})
+    if not once or sorted(places) != list(range(_place(parts[0]).planned)):
+        raise RunFolderError("the shards do not make up their plan", ANEW)
+    plan = [visits[number] for number in np.argsort(places)]
     rows = _rows(parts, plan)
     manifest = _manifest(parts)
     known = {name: part.by_id for part in parts for name in part.by_id}
@@ -138,16 +142,6 @@ def _in_order(parts: Sequence[Results]) -> list[Results]:
             f"name its folder; if there is none, run it: the same command with {missing[0].flag}",
         )
     return [known[number] for number in sorted(known)]
-
-
-def _plan(parts: Sequence[Results]) -> list[tuple[Results, Visit]]:
-    """Return all visits in the order of the plan, each with the shard that has it."""
-    places = [n for part in parts for span in _place(part).spans for n in range(*span)]
-    visits = [(part, (case, state)) for part in parts for case, state in _place(part).visits]
-    whole = sorted(places) == list(range(_place(parts[0]).planned))
-    if not whole or not len(places) == len(visits) == len({visit for _, visit in visits}):
-        raise RunFolderError("the shards do not make up their plan", ANEW)
-    return [visits[number] for number in np.argsort(places)]
 
 
 def _rows(

@@ -17,7 +17,6 @@ from edit_harness.run.spec import RunSpec
 from edit_harness_plugins.command_line import (
     Command,
     as_json,
-    debug,
     many,
     takes,
     with_plugins,
@@ -44,9 +43,8 @@ def leaderboard() -> None:
 @click.option("--tuned-on", required=True, metavar="TEXT",
               help="What the editor's settings were chosen on; none, if on nothing; a preset's count.")  # fmt: skip
 @many("--baseline", metavar="FILE", help="Before-edit values of a model that is not bundled.")
-@debug
 @with_plugins
-def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
+def submit_command(plugins: Plugins, **flags: Any) -> int:
     """Make the bundle of a finished run that a leaderboard takes."""
     from . import submit
 
@@ -67,9 +65,8 @@ def submit_command(plugins: Plugins, debug: bool, **flags: Any) -> int:
 @click.option("--seconds", type=click.FloatRange(0), default=3600.0, show_default=True,
               help="With --level 4: how long that may take for a bundle; 0 for no limit.")  # fmt: skip
 @as_json
-@debug
 @with_selection
-def verify_command(debug: bool, **flags: Any) -> int:
+def verify_command(**flags: Any) -> int:
     """Check bundles; exit code 6 if one is rejected.
 
     Levels 0 to 3 use nothing but what is bundled here; plugins are for the editors of --level 4.
@@ -88,7 +85,6 @@ def verify_command(debug: bool, **flags: Any) -> int:
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip
 @takes(LoadingFlags)
-@debug
 @with_plugins
 def baseline_command(
     plugins: Plugins, model: str, task: str, task_args: Mapping[str, str], out: str, **flags: Any
@@ -108,8 +104,7 @@ def baseline_command(
 @many("--baseline", metavar="FILE", help="Before-edit values of models that are not bundled.")
 @click.option("--reports", metavar="DIR",
               help="What verify --level 4 --json printed: the badges of what was replayed.")  # fmt: skip
-@debug
-def build_command(debug: bool, **flags: Any) -> int:
+def build_command(**flags: Any) -> int:
     """Verify all bundles of a folder, and make a site of those that pass."""
     from . import build
 

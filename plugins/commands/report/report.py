@@ -12,7 +12,7 @@ import click
 from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins import intervals, terminal
-from edit_harness_plugins.command_line import command, debug, many, with_plugins
+from edit_harness_plugins.command_line import command, many, with_plugins
 from edit_harness_plugins.reading import reread
 
 from . import formats, layouts, page, written
@@ -29,7 +29,6 @@ from .typesetting import printed
 @intervals.option
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
-@debug
 @with_plugins
 def report(
     plugins: Plugins,

@@ -14,7 +14,7 @@ from edit_harness.folder.encoding import encode_case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, command, debug
+from edit_harness_plugins.command_line import as_json, command
 from edit_harness_plugins.reading import answers
 from edit_harness_plugins.terminal import plain
 
@@ -27,8 +27,7 @@ MARKS = {0.0: "wrong", 1.0: "right"}
 @click.argument("folder", metavar="RUN")
 @click.argument("name", metavar="ID")
 @as_json
-@debug
-def case(folder: str, name: str, as_json: bool, debug: bool) -> None:
+def case(folder: str, name: str, as_json: bool) -> None:
     """Show one case of a run: what was written, asked and answered."""
     run = Results.read(RunFolder.at(folder), {})
     if name not in run.by_id:

@@ -19,7 +19,7 @@ from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, command, debug, many, with_plugins
+from edit_harness_plugins.command_line import as_json, command, many, with_plugins
 from edit_harness_plugins.pairing import (
     ALPHA,
     MCNEMAR,
@@ -54,7 +54,6 @@ HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI", "p (BH)", "effect")
 @click.option("--why", is_flag=True,
               help="Say in what settings, code and cases they differ, instead of testing.")  # fmt: skip
 @as_json
-@debug
 @with_plugins
 def compare(
     plugins: Plugins,
@@ -63,7 +62,6 @@ def compare(
     metrics: Sequence[str],
     why: bool,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Test whether two runs differ, case by case, in what both measured."""
     if why:

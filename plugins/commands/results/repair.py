@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +24,10 @@ def repair(run: str) -> None:
     if not (path / "samples.jsonl").is_file():
         raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
     check_regular(path)
-    folder = RunFolder(path, RunFolder(path).mark or first_mark(path))
+    with open(path / "samples.jsonl", "rb") as file:
+        # Of a folder without a manifest the first sound row says which run it is.
+        first = next((head[3].decode() for head in map(log.sound, file) if head), "")
+    folder = RunFolder(path, RunFolder(path).mark or first)
     try:
         with files.locked(path, "wait until it has ended"):
             try:
@@ -48,12 +50,6 @@ def repair(run: str) -> None:
     click.echo(f"kept {counted(len(kept), 'row')}; {damaged} in samples.bad.jsonl")
     if bad:
         click.echo("the command that made the run goes on, and runs again what is missing")
-
-
-def first_mark(path: Path) -> str:
-    """Return the mark of the first sound row: of a folder without a manifest it says which run it is."""
-    with open(path / "samples.jsonl", "rb") as file:
-        return next((head[3].decode() for head in map(log.sound, file) if head), "")
 
 
 def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
@@ -92,20 +88,14 @@ def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
         for line, (number, record) in sorted(found.items(), key=lambda item: item[1][0])
         if not any(first <= number <= last for first, last in withdrawn)
     }
-    doubtful = contradictory(list(standing.values()))
+    latest: dict[Visit, Record] = {}
+    doubtful = set()  # visits of which two rows say different things
+    for record in standing.values():
+        if (earlier := latest.get(record.visit)) and record.contradicts(earlier):
+            doubtful.add(record.visit)
+        latest[record.visit] = record
     bad += [line for line, record in standing.items() if record.visit in doubtful]
     return [record for record in standing.values() if record.visit not in doubtful], bad
-
-
-def contradictory(records: Sequence[Record]) -> set[Visit]:
-    """Return the visits of which two rows say different things."""
-    latest: dict[Visit, Record] = {}
-    found = set()
-    for record in records:
-        if (earlier := latest.get(record.visit)) and record.contradicts(earlier):
-            found.add(record.visit)
-        latest[record.visit] = record
-    return found
 
 
 def withdrawn_by_events(path: Path) -> list[tuple[int, int]]:

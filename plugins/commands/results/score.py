@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +23,7 @@ from edit_harness.run.estimates import values
 from edit_harness.run.judging import NO_JUDGE, check_kinds, judged_apart
 from edit_harness.run.results import Results
 from edit_harness.run.spec import RunSpec
-from edit_harness_plugins.command_line import (
-    SETTINGS,
-    as_json,
-    command,
-    debug,
-    many,
-    takes,
-    with_plugins,
-)
+from edit_harness_plugins.command_line import SETTINGS, as_json, command, many, takes, with_plugins
 from edit_harness_plugins.inputs import elsewhere
 from edit_harness_plugins.reading import answers, check_finished, own_metrics, revalued
 
@@ -54,7 +46,6 @@ IN_USE = "wait until it has ended"
 @click.option("-q", "--quiet", is_flag=True, help="Only the result.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure in the table.")
 @as_json
-@debug
 @with_plugins
 def score(
     plugins: Plugins,
@@ -66,7 +57,6 @@ def score(
     quiet: bool,
     verbose: bool,
     as_json: bool,
-    debug: bool,
 ) -> int:
     """Compute the numbers of run folders again, without a model; fill in verdicts."""
     several, codes = len(runs) > 1, [console.DONE]
@@ -140,28 +130,21 @@ def asked_judge(
     ):
         found = {**run.judge.fields, **(run.manifest.judge_settings or {})}
     judge = make_named(component, {**found, **given}, run.manifest.identity.seed)
-    check_outward(judge, found.keys() - given.keys(), run)
-    check_kinds(judge.value, judge.name, run.cases)
-    return judge
-
-
-def check_outward(judge: Named, names: Collection[str], run: Results) -> None:
-    """Raise `UsageError` if a setting leads elsewhere that nobody but the folder gave.
-
-    A folder may be a stranger's. Where texts and a key are sent, which files are read and which model is
-    loaded is taken from it only as far as the judge says that nothing leaves for elsewhere by it.
-    """
-    given, usual = fields.settings(judge.value), fields.defaults(type(judge.value))
+    # A folder may be a stranger's. Where texts and a key are sent, which files are read and which model is
+    # loaded is taken from it only as far as the judge says that nothing leaves for elsewhere by it.
+    its, usual = fields.settings(judge.value), fields.defaults(type(judge.value))
     outward = judge.value.outward
     if outward is None:
-        outward = [name for name, value in given.items() if elsewhere(str(value))]
-    for name in outward:
-        if name in names and given.get(name) != usual.get(name):
+        outward = [field for field, value in its.items() if elsewhere(str(value))]
+    for field in outward:
+        if field in found.keys() - given.keys() and its.get(field) != usual.get(field):
             raise UsageError(
-                f"{run.folder.path} has judge {judge.name} with {name}={given.get(name)!r:.200}, and "
+                f"{run.folder.path} has judge {judge.name} with {field}={its.get(field)!r:.200}, and "
                 "a folder alone does not decide that",
-                f"if you know where that leads, say it again: --judge-args {name}=…",
+                f"if you know where that leads, say it again: --judge-args {field}=…",
             )
+    check_kinds(judge.value, judge.name, run.cases)
+    return judge
 
 
 def of_judge(run: Results, judge: Named, *, asked: bool) -> Results:

@@ -166,8 +166,13 @@ def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_js
 def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield what a reader of a run's table has to know, and where it lies."""
     yield "failed", failed(run)
-    for why in list(_reasons(run.failures))[:SHOWN_FAILURES]:
-        yield "", why[: 3 * err.width]
+    causes = grouped(run.failures, lambda record: (record.status, record.message))
+    for alike in causes[:SHOWN_FAILURES]:
+        names = [record.case for record in alike]
+        first = ", ".join(names[:SHOWN_CASES])
+        many = f"{len(names)} cases, such as {first}"
+        which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
+        yield "", f"{which}: {alike[0].status}: {alike[0].message}"[: 3 * err.width]
     yield from facts.remarks(run)
     if run.pending:
         who = "" if run.judge else " --judge NAME"
@@ -184,15 +189,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         )
         path = run.folder.path.with_name(every)
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
-
-
-def _reasons(records: Sequence[Record]) -> Iterator[str]:
-    for alike in grouped(records, lambda record: (record.status, record.message)):
-        names = [record.case for record in alike]
-        first = ", ".join(names[:SHOWN_CASES])
-        many = f"{len(names)} cases, such as {first}"
-        which = many if len(names) > SHOWN_CASES else f"case{'s'[: len(names) - 1]} {first}"
-        yield f"{which}: {alike[0].status}: {alike[0].message}"
 
 
 def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:

@@ -37,7 +37,6 @@ class LoadingFlags(ModelSettings):
         help="Run code that the model brings, as you; needs a full revision.")
     allow_pickle_weights: bool = flag("--allow-pickle-weights", own=True, **ON,
         help="Read weights that are not in safetensors, as tensors only.")
-    debug: bool = False
     # fmt: on
 
     @property

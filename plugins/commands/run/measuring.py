@@ -11,14 +11,7 @@ import click
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec, Selection
-from edit_harness_plugins.command_line import (
-    SETTINGS,
-    command,
-    configure,
-    debug,
-    takes,
-    with_plugins,
-)
+from edit_harness_plugins.command_line import SETTINGS, command, configure, takes, with_plugins
 
 from .flags import EditingFlags, Options, RegimeFlags
 
@@ -82,7 +75,6 @@ class PrepareFlags(EditingFlags):
 @takes(RunSpec, EditingFlags, RegimeFlags, Selection, Options)
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
-@debug
 @with_plugins
 def run(plugins: Plugins, **flags: Any) -> int:
     """Edit case by case, ask before and after; the same command again goes on."""
@@ -94,7 +86,6 @@ def run(plugins: Plugins, **flags: Any) -> int:
 @command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(EditFlags)
-@debug
 @with_plugins
 def edit(plugins: Plugins, **flags: Any) -> None:
     """Write all facts of a file into a model at once, and keep the result."""
@@ -106,7 +97,6 @@ def edit(plugins: Plugins, **flags: Any) -> None:
 @command("try", context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(TryFlags)
-@debug
 @with_plugins
 def try_(plugins: Plugins, **flags: Any) -> None:
     """Edit one fact, or take a saved edit, and see the model before and after."""
@@ -118,7 +108,6 @@ def try_(plugins: Plugins, **flags: Any) -> None:
 @command(context_settings=SETTINGS)
 @takes(RunSpec, only=EDITED)
 @takes(PrepareFlags)
-@debug
 @with_plugins
 def prepare(plugins: Plugins, **flags: Any) -> None:
     """Compute or fetch beforehand what run needs: second moments, data."""

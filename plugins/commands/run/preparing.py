@@ -15,7 +15,7 @@ from edit_harness.files import cache_folder
 from edit_harness.interfaces import Making, whole
 from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import Named, configure, shape_of
+from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import assembly
 from edit_harness_plugins.editors._search import covariance
 
@@ -35,21 +35,16 @@ def prepare(plugins: Plugins, flags: PrepareFlags) -> None:
         source = assembly.source_of(plugins, name)
         for task in flags.task:
             made = assembly.make_task(plugins, task, flags.task_args, source, seed=0)
-            prepare_task(made, flags)
+            with making(cache_folder() / "tasks" / made.name, flags.data) as given:
+                ready = made.value.make(given)
+            if not ready:  # there is nothing to make: reading the cases fetches the data
+                count = sum(1 for _ in made.value.cases())
+                out.print(f"task     {made.name}: {count:,} cases of {made.value.origin}")
         if flags.task and not (flags.corpus or flags.imported):
             continue
         model = assembly.load(plugins, name, **flags.model_options)
         for editor in flags.editor:
             prepare_editor(plugins, model, editor, flags)
-
-
-def prepare_task(task: Named, flags: PrepareFlags) -> None:
-    """Make what a task reads besides its data; fetch its data where there is nothing to make."""
-    with making(cache_folder() / "tasks" / task.name, flags.data) as given:
-        if task.value.make(given):
-            return
-    count = sum(1 for _ in task.value.cases())
-    out.print(f"task     {task.name}: {count:,} cases of {task.value.origin}")
 
 
 def prepare_editor(plugins: Plugins, model: Model, name: str, flags: PrepareFlags) -> None:

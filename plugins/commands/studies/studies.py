@@ -12,7 +12,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec
 from edit_harness_plugins import intervals
-from edit_harness_plugins.command_line import SETTINGS, command, debug, takes, with_plugins
+from edit_harness_plugins.command_line import SETTINGS, command, takes, with_plugins
 
 from ..run.flags import EditingFlags, LoadingFlags, Options
 from ..run.measuring import COUNT, JSON, SEED
@@ -101,7 +101,6 @@ class ReproduceFlags(LoadingFlags):
 @command(context_settings=SETTINGS)
 @takes(RunSpec, only=["editor", "editor_args", "model"])
 @takes(SweepFlags)
-@debug
 @with_plugins
 def sweep(plugins: Plugins, **flags: Any) -> int:
     """Try an editor's fields on a grid, on a task's last cases, and map what comes of it."""
@@ -113,7 +112,6 @@ def sweep(plugins: Plugins, **flags: Any) -> int:
 @command(context_settings=SETTINGS)
 @takes(RunSpec, only=["model"])
 @takes(TraceFlags)
-@debug
 @with_plugins
 def trace(plugins: Plugins, **flags: Any) -> int:
     """Find which hidden states carry a fact: causal tracing, layer by layer, token by token."""
@@ -130,7 +128,6 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @takes(ReproduceFlags, only=["seed"])
 @intervals.option
 @takes(ReproduceFlags, only=["quiet", "as_json"])
-@debug
 @with_plugins
 def reproduce(plugins: Plugins, **flags: Any) -> int:
     """Run a paper's table again, and say which cells come out as printed."""

@@ -175,27 +175,19 @@ def find(model: Model, layer: int, *files: str) -> Covariance | None:
 
 
 def covariance(
-    model: Model,
-    layers: Sequence[int],
-    files: Sequence[str] = (),
-    editor: str = "NAME",
-    without: str = "",
-) -> dict[int, Covariance]:
-    """Return the covariance of the keys of each layer, as `find` does.
+    model: Model, layer: int, files: Sequence[str], editor: str, without: str = ""
+) -> Covariance:
+    """Return the covariance of a layer's keys, as `find` does.
 
-    ``files`` say where to look for them. Raises `DataError` for a layer that has none, with advice
-    to who asks, ``editor``; ``without`` says what else there is to do.
+    ``files`` say where to look for it. Raises `DataError` if there is none, with advice to who asks,
+    ``editor``; ``without`` says what else there is to do.
     """
-    found: dict[int, Covariance] = {}
-    for layer in layers:
-        known = find(model, layer, *files)
-        if known is None:
-            name = model.source.path or "MODEL"
-            raise DataError(
-                f"there is no second moment of layer {layer} for this model",
-                f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
-            )
-        found[layer] = known
+    if (found := find(model, layer, *files)) is None:
+        name = model.source.path or "MODEL"
+        raise DataError(
+            f"there is no second moment of layer {layer} for this model",
+            f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
+        )
     return found
 
 

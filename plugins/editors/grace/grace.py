@@ -41,11 +41,13 @@ class Grace(Batched):
     """Keeps the new outputs beside the model, and looks each prompt's end up in them."""
 
     layer: Natural = FROM_PRESET
+    """The layer whose outputs are replaced."""
     module: Literal["down", "up"] = FROM_PRESET
     """down: the MLP's output projection; up: the first linear map of the MLP."""
     steps: Count = FROM_PRESET
     """Adam's steps for a request; there is no early end."""
     lr: Positive = 1.0
+    """Adam's rate."""
     epsilon: NotNegative = FROM_PRESET
     """Radius of a new entry, in the space of the map's inputs."""
     start: Literal["cold", "warm"] = "cold"
@@ -119,8 +121,12 @@ class Grace(Batched):
             for text, request in zip(own, batch, strict=True)
         ]
         while lessons:
-            now, lessons = _firsts(lessons)
-            self._learn(model, module, now)
+            firsts: dict[tuple[Book, int], Lesson] = {}
+            for each in lessons:
+                firsts.setdefault((each.book, each.entry), each)
+            # The first lesson of each entry can share a search.
+            self._learn(model, module, list(firsts.values()))
+            lessons = [each for each in lessons if firsts[each.book, each.entry] is not each]
         return [
             book.edit(edit, self.steps) if batch else edit
             for book, edit, batch in zip(books, previous, batches, strict=True)
@@ -155,16 +161,6 @@ class Lesson:
     """Whether what the entry has learned so far is forgotten."""
     text: Text
     request: Request
-
-
-def _firsts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
-    """Return the first lesson of each entry, which can share a search, and the rest."""
-    firsts: dict[tuple[Book, int], Lesson] = {}
-    rest = []
-    for lesson in lessons:
-        if firsts.setdefault((lesson.book, lesson.entry), lesson) is not lesson:
-            rest.append(lesson)
-    return list(firsts.values()), rest
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class Ike(Prepared[Shared]):
     k: Count = 16
     """Demonstrations of an edit, if there is room."""
     retriever: Literal["minilm", "tfidf"] = "tfidf"
+    """How demonstrations like a request are found: MiniLM's embeddings, or words in common."""
     data: str = ""
     """Example edits: a file in the layout of zsRE or CounterFact, or ``zsre``; by default those
     that the model brings along."""

@@ -78,29 +78,19 @@ def read(path: Path) -> list[Lesson]:
 
 def _lesson(path: Path, number: int, record: Any) -> Lesson:
     try:
-        zsre = isinstance(record, dict) and "src" in record
-        return _zsre(record) if zsre else _counterfact(record)
+        if isinstance(record, dict) and "src" in record:
+            other = f"{record['loc'].removeprefix(ZSRE_QUESTION).rstrip('?')}?"
+            rephrasings = (record["rephrase"],) if record["rephrase"] else ()
+            return Lesson(record["src"], record["alt"], rephrasings, other, record["loc_ans"])
+        wanted, near = record["requested_rewrite"], record["neighborhood_prompts"]
+        return Lesson(
+            wanted["prompt"].replace(SUBJECT, wanted["subject"]),
+            wanted["target_new"]["str"],
+            tuple(record["paraphrase_prompts"]),
+            near[0] if near else "",
+            wanted["target_true"]["str"],
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: record {number} is in the layout of neither zsRE nor CounterFact ({error!r})"
         ) from None
-
-
-def _zsre(record: dict[str, str]) -> Lesson:
-    question = record["loc"].removeprefix(ZSRE_QUESTION)
-    rephrasings = (record["rephrase"],) if record["rephrase"] else ()
-    return Lesson(
-        record["src"], record["alt"], rephrasings, question.rstrip("?") + "?", record["loc_ans"]
-    )
-
-
-def _counterfact(record: dict[str, Any]) -> Lesson:
-    wanted = record["requested_rewrite"]
-    near = record["neighborhood_prompts"]
-    return Lesson(
-        wanted["prompt"].replace(SUBJECT, wanted["subject"]),
-        wanted["target_new"]["str"],
-        tuple(record["paraphrase_prompts"]),
-        near[0] if near else "",
-        wanted["target_true"]["str"],
-    )

@@ -41,6 +41,7 @@ class Prompt(Editor):
     """Puts the facts before the prompt."""
 
     wording: Literal["instruction", "fact", "imagine"] = "instruction"
+    """How a fact is told: with an instruction before it, as "New Fact:", or after "Imagine that"."""
 
     needs: ClassVar[str] = "a model that heeds what stands before a prompt"
     citation: ClassVar[str] = "Zheng et al. (2023), Can We Edit Factual Knowledge by ICL?"

@@ -98,6 +98,7 @@ class AlphaEdit(Spreading):
     """Writes all requests of a batch where ordinary text has no keys."""
 
     l2: Positive = FROM_PRESET
+    """Weight of the change's norm."""
     threshold: Positive = FROM_PRESET
     """Eigenvalue of C below which a direction counts as unused; not relative to the others."""
 
@@ -136,7 +137,7 @@ class AlphaEdit(Spreading):
     def make(self, model: Model, making: Making) -> bool:
         """Compute the null spaces that are not stored yet, and store them."""
         for done, layer in enumerate(self.layers):
-            (moment,) = covariance(model, [layer], self.moments, self.command).values()
+            moment = covariance(model, layer, self.moments, self.command)
             path = making.folder / self._file(layer, moment)
             if not path.exists():
                 space = NullSpace.of(moment.matrix, self.threshold)

@@ -22,14 +22,14 @@ from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request, 
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Count, NotNegative, Positive
+from edit_harness.registry.settings import Count, Positive
 
 from .._search import bases
 from .._search.bases import Batched, Prepared, in_groups
 from .._search.covariance import Covariance, covariance
 from .._search.suffix import LastTokens, behind, through
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
-from .value_search import BARE, Found, Settings, alike, checked, fill, sampled, search
+from .value_search import BARE, Fields, Found, Settings, alike, checked, fill, sampled, search
 
 STARTS = ("The", "Therefore", "Because", "I", "You")
 """How the sampled contexts begin, one for each."""
@@ -47,18 +47,11 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Spreading(Batched, Prepared[Shared]):
+class Spreading(Fields, Batched, Prepared[Shared]):
     """Searches what should leave the last layer, and spreads the change over all of them."""
 
     layers: tuple[int, ...] = FROM_PRESET
     """The edited layers, the lowest first."""
-    # From here to `stop` as in `value_search.Settings`.
-    steps: Count = FROM_PRESET
-    lr: Positive = FROM_PRESET
-    weight_decay: NotNegative = FROM_PRESET
-    clamp: Positive = FROM_PRESET
-    kl_factor: NotNegative = 0.0625
-    stop: NotNegative = 5e-2
     moments: tuple[str, ...] = ()
     """Files with the layers' second moments; by default those of the model or of the cache."""
     contexts: tuple[str, ...] = ()
@@ -133,7 +126,7 @@ class Spreading(Batched, Prepared[Shared]):
         """
         solvers, digests = list[Solver](), {}
         for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
-            (moment,) = covariance(model, [layer], self.moments, self.command).values()
+            moment = covariance(model, layer, self.moments, self.command)
             solvers.append(self.solver(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
         contexts = checked(self.contexts)

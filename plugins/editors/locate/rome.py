@@ -17,14 +17,14 @@ from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
+from edit_harness.registry.settings import Natural, Positive
 
 from .._search import bases
 from .._search.bases import Prepared, in_groups
 from .._search.covariance import covariance
 from .._search.texts import FactToken
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
-from .value_search import Found, Settings, alike, checked, sampled, search
+from .value_search import Fields, Found, Settings, alike, checked, sampled, search
 
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
@@ -53,17 +53,12 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Rome(Prepared[Shared]):
+class Rome(Fields, Prepared[Shared]):
     """Writes one key-value pair for each request."""
 
     layer: Natural = FROM_PRESET
-    # From here to `stop` as in `value_search.Settings`.
-    steps: Count = FROM_PRESET
+    """The edited layer."""
     lr: Positive = 0.5
-    weight_decay: NotNegative = FROM_PRESET
-    clamp: Positive = FROM_PRESET
-    kl_factor: NotNegative = 0.0625
-    stop: NotNegative = 5e-2
     fact_token: FactToken = "subject_last"
     """The token whose key and value are written. subject_first_after_last is the one after the
     subject, or its last where the prompt ends with it; last is the prompt's."""
@@ -76,8 +71,9 @@ class Rome(Prepared[Shared]):
     contexts: tuple[str, ...] = ()
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default sampled."""
     context_lengths: tuple[int, ...] = (5, 10)
+    """In tokens."""
     context_count: Natural = FROM_PRESET
-    """Sampled contexts of each length in tokens; the bare prompt comes on top."""
+    """Sampled contexts of each length; the bare prompt comes on top."""
     seed: int = 0
     """Seed of the sampled contexts."""
 
@@ -134,7 +130,7 @@ class Rome(Prepared[Shared]):
         if self.moment_layers:
             files = (self.moments,) if self.moments else ()
             without = "; or go without: --editor-args covariance=false"
-            (moment,) = covariance(model, [self.layer], files, self.command, without).values()
+            moment = covariance(model, self.layer, files, self.command, without)
             solve, digests = moment.solver(), {"moments": moment.digest}
         contexts = checked(self.contexts) or sampled(
             model, self.context_lengths, self.context_count, self.seed

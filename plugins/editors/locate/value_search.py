@@ -17,8 +17,10 @@ from torch import Tensor
 
 from edit_harness import Editor, Generate, Request, UsageError
 from edit_harness.data import SUBJECT
+from edit_harness.interfaces import FROM_PRESET
 from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
+from edit_harness.registry.settings import Count, NotNegative, Positive
 
 from .._search.suffix import SuffixForward
 from .._search.texts import FactToken, Targets, Text, fact_token, of_kinds
@@ -30,20 +32,28 @@ EASED = 0.1
 """Weight of the likelihood while the target is the likeliest already, for `Settings.accept`."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Hyperparameters of the search, which editors have as fields."""
+@dataclass
+class Fields:
+    """Hyperparameters of the search, as fields of editors."""
 
-    steps: int
+    steps: Count = FROM_PRESET
     """Forward passes; at most ``steps - 1`` Adam steps."""
-    lr: float
-    weight_decay: float
+    lr: Positive = FROM_PRESET
+    """Adam's rate."""
+    weight_decay: NotNegative = FROM_PRESET
     """Factor of |δ| / |v|², with v the clean value; the norm in the numerator is not squared."""
-    clamp: float
+    clamp: Positive = FROM_PRESET
     """Largest |δ| in norms of the clean value."""
-    kl_factor: float
-    stop: float
+    kl_factor: NotNegative = 0.0625
+    """Weight of the drift of what the essence prompt predicts."""
+    stop: NotNegative = 5e-2
     """No step is taken below this loss."""
+
+
+@dataclass
+class Settings(Fields):
+    """Hyperparameters of the search."""
+
     accept: float | None = None
     """Drift at or below which a search ends once each token of the target is the likeliest in all
     contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""
@@ -91,25 +101,6 @@ class Row(Text):
     """Index of the request."""
 
 
-def lay_out(
-    model: Model, requests: Sequence[Request], contexts: Sequence[str], token: FactToken
-) -> tuple[list[Row], list[int]]:
-    """Return every request's contexts, then essence prompts, and the row to read each of those in.
-
-    Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
-    """
-    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
-    essences = []
-    for i, request in enumerate(requests):
-        essence, bare = _essence(model, i, request, token), i * len(contexts)
-        if rows[bare].ids[: rows[bare].place + 1] == essence.ids:
-            essences.append(bare)
-        else:
-            essences.append(len(rows))
-            rows.append(essence)
-    return rows, essences
-
-
 def alike(
     model: Model, requests: Sequence[Request], contexts: int, token: FactToken = "subject_last"
 ) -> list[list[int]]:
@@ -131,13 +122,6 @@ def _context(model: Model, owner: int, request: Request, context: str, token: Fa
     return Row(parts.inputs, tuple(parts.places), parts.target, place, owner)
 
 
-def _essence(model: Model, owner: int, request: Request, token: FactToken) -> Row:
-    """Return the essence prompt up to its token, where its prediction is read."""
-    essence = Request(ESSENCE, request.subject, request.target_new)
-    place = fact_token(model.tokens, token, essence)
-    return Row(model.tokens.encode(essence.text).ids[: place + 1], (), (), place, owner)
-
-
 def search(
     model: Model,
     layer: int,
@@ -152,9 +136,18 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    rows, essences = lay_out(model, requests, contexts, given.fact_token)
-    ids, places = [row.ids for row in rows], [row.place for row in rows]
-    again = SuffixForward(model, layer, ids, places, changed=changed)
+    token, essences = given.fact_token, list[int]()
+    rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
+    for i, request in enumerate(requests):
+        said, bare = Request(ESSENCE, request.subject, request.target_new), i * len(contexts)
+        place = fact_token(model.tokens, token, said)
+        ids = model.tokens.encode(said.text).ids[: place + 1]
+        # Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
+        same = rows[bare].ids[: rows[bare].place + 1] == ids
+        essences.append(bare if same else len(rows))
+        rows += [] if same else [Row(ids, (), (), place, i)]
+    texts, places = [row.ids for row in rows], [row.place for row in rows]
+    again = SuffixForward(model, layer, texts, places, changed=changed)
     count = len(requests)
     keys, *values = (
         seen[: count * len(contexts)].view(count, len(contexts), -1)
@@ -194,7 +187,14 @@ def _descend(
             break
         optimizer.zero_grad()
         terms[live, 0].sum().backward()
-        _step(optimizer, delta, live, given.clamp * objective.norms)
+        with torch.no_grad():
+            before, longest = delta.detach().clone(), given.clamp * objective.norms
+            optimizer.step()
+            norms = delta.norm(dim=2)
+            shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
+            delta.mul_(shorter[:, :, None])
+            # Adam moves by momentum also where a gradient has become zero.
+            delta[~live] = before[~live]
     return delta.detach(), losses
 
 
@@ -244,20 +244,6 @@ class Objective:
 
     def _by_request(self, each: Tensor) -> Tensor:
         return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
-
-
-@torch.no_grad()
-def _step(optimizer: torch.optim.Optimizer, delta: Tensor, live: Tensor, longest: Tensor) -> None:
-    """Take a step where the search still goes on, and scale the changes down to their largest norm.
-
-    Adam moves by momentum also where a gradient has become zero, so finished rows are put back.
-    """
-    before = delta.detach().clone()
-    optimizer.step()
-    norms = delta.norm(dim=2)
-    shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
-    delta.mul_(shorter[:, :, None])
-    delta[~live] = before[~live]
 
 
 def sampled(

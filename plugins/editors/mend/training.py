@@ -57,6 +57,7 @@ class Settings:
     patience: Count = 20_000
     """Lessons without a better validation after which the training ends."""
     seed: int = 0
+    """Seed of the network's first weights and of the lessons' order."""
 
 
 @dataclass
@@ -106,11 +107,18 @@ class Training:
     ) -> Best:
         """Train until the end or until patience is lost, and return the best network.
 
-        A checkpoint is read if it is there, and written after each validation. Raises `UsageError`
-        if the loss is no longer a number.
+        A checkpoint is read if it is there, and written after each validation: all that it needs to go
+        on as if it had not been interrupted. Raises `UsageError` if the loss is no longer a number, and
+        `DataError` for a file that is no checkpoint.
         """
         if checkpoint.exists():
-            self._restore(checkpoint)
+            try:
+                state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+                self.network.load_state_dict(state["network"])
+                self._adam.load_state_dict(state["adam"])
+                self.iteration, self.best = state["iteration"], Best(**state["best"])
+            except Exception as error:  # as many kinds as there are ways for a file to be damaged
+                raise DataError(f"{checkpoint} is no checkpoint: {error!r}", "delete it") from None
             report(f"goes on after {self.iteration:,} lessons")
         while self.best is None or not self._over(self.best):
             end = min(self.iteration + self.settings.every, self.settings.iterations)
@@ -126,7 +134,14 @@ class Training:
             report(f"{self.iteration:,} lessons: {told(figures)}")
             if self.best is None or figures["loss"] < self.best.figures["loss"]:
                 self.best = Best(self.iteration, figures, copies(self.network.state_dict()))
-            self._store(checkpoint)
+            state = {
+                "iteration": self.iteration,
+                "network": self.network.state_dict(),
+                "adam": self._adam.state_dict(),
+                "best": vars(self.best),
+            }
+            with replacing(checkpoint) as partial:
+                torch.save(state, partial)
         return self.best
 
     def step(self) -> None:
@@ -199,27 +214,6 @@ class Training:
         with self.model.edited_rows(batch, edits, [text.reads[0] + 1 for text in texts]):
             logits = self.model.logits(batch, batch.places(*zip(*read, strict=True)))
         return logits.log_softmax(1).split([len(text.target) for text in texts])
-
-    def _store(self, path: Path) -> None:
-        """Write all that the training needs to go on as if it had not been interrupted."""
-        state = {
-            "iteration": self.iteration,
-            "network": self.network.state_dict(),
-            "adam": self._adam.state_dict(),
-            "best": vars(self.best),
-        }
-        with replacing(path) as partial:
-            torch.save(state, partial)
-
-    def _restore(self, path: Path) -> None:
-        """Go back to a checkpoint. Raises `DataError` for a file that is none."""
-        try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-            self.network.load_state_dict(state["network"])
-            self._adam.load_state_dict(state["adam"])
-            self.iteration, self.best = state["iteration"], Best(**state["best"])
-        except Exception as error:  # as many kinds as there are ways for a file to be damaged
-            raise DataError(f"{path} is no checkpoint: {error!r}", "delete it") from None
 
 
 def told(figures: Mapping[str, float]) -> str:

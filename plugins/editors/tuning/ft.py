@@ -44,13 +44,18 @@ class FineTuning(Batched):
     """Gradient descent on one projection until the targets are likely."""
 
     layer: Natural = FROM_PRESET
+    """The layer whose MLP's output projection is trained."""
     steps: Count = 25
+    """Adam's steps at most, for each chunk."""
     lr: Positive = FROM_PRESET
+    """Adam's rate."""
     weight_decay: NotNegative = 0.0
     """Adam's L2 term, towards 0."""
     stop: NotNegative = 1e-2
     """No step is taken below this mean loss, and the search ends."""
     position: Literal["last", "teacher"] = "last"
+    """Where the target is learned: last, all its tokens at the prompt's end, as ROME's authors do;
+    teacher, each behind those before it."""
     bias: bool = FROM_PRESET
     """Whether the projection's bias is trained too, where it has one."""
     chunk: Count = 64
@@ -239,6 +244,7 @@ class ConstrainedFineTuning(FineTuning):
     """FT within a box: no weight moves further than epsilon (FT-L)."""
 
     epsilon: Positive = FROM_PRESET
+    """How far a weight may move."""
 
     presets: ClassVar = {
         "pocket": _preset(0, OURS, "tuned", lr=5e-3, epsilon=5e-3),

@@ -45,8 +45,11 @@ class Lora(Batched, Prepared[Shared]):
     """Ends of the names of the maps that get an adapter, in every block; none for the query and
     value maps of the attention, as far as their names tell."""
     steps: Count = FROM_PRESET
+    """Adam's steps for an edit."""
     lr: Positive = FROM_PRESET
+    """Adam's rate."""
     rank: Count = 8
+    """Rank of an adapter."""
     alpha: Positive = 32.0
     """The change is B A times alpha over rank."""
     dropout: Annotated[float, Bounds(0, below=1)] = 0.1

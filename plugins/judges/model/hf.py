@@ -29,13 +29,17 @@ class HF(ModelJudge):
     model: str = ""
     """A folder in the layout of transformers, or a name on the hub."""
     revision: str = ""
+    """A commit, branch or tag of the hub; by default the newest."""
     device: str = "auto"
+    """cpu, cuda, cuda:1, mps."""
     dtype: str = "float32"
+    """float32, bfloat16, float16 or auto, as the weights are stored."""
     max_new_tokens: Count = 512
     """Tokens of an answer."""
     twice: Share = 0.1
     """Share of the pairs of texts that are judged in both orders; 1 is all of them."""
     seed: int = 0
+    """Seed of the order of two texts, and of the share."""
 
     practical: ClassVar[Sequence[str]] = ("device",)
 

@@ -46,6 +46,7 @@ class OpenAI(ModelJudge):
     twice: Share = 0.1
     """Share of the pairs of texts that are judged in both orders; 1 is all of them."""
     seed: int = 0
+    """Seed of the order of two texts, and of the share."""
     seconds: Positive = 60.0
     """How long a request may take."""
     retries: Natural = 5

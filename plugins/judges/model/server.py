@@ -114,7 +114,9 @@ class Server:
         if len(self._unanswered) >= TIRED:
             why = f"given up after {TIRED} questions in a row: {self._unanswered[-1]}"
             raise Unanswered(f"{self.url}: {why}")
-        if self._poor():
+        tokens, usd = self.judge.budget_tokens, self.judge.budget_usd
+        # What is under way by then comes on top of it.
+        if 0 < tokens <= sum(self._spent) or 0 < usd <= self._price(*self._spent):
             raise Unanswered("the budget is spent: raise budget_tokens or budget_usd")
         try:
             async with asyncio.timeout(self.judge.patience):
@@ -134,12 +136,6 @@ class Server:
         self._unanswered.append(fault)
         self._failed = time.monotonic()
         raise Unanswered(f"{self.url}: {fault} (tried again {self.judge.retries} times at most)")
-
-    def _poor(self) -> bool:
-        """Tell whether the budget is spent; what is under way by then comes on top of it."""
-        tokens, usd = self.judge.budget_tokens, self.judge.budget_usd
-        spent = 0 < tokens <= sum(self._spent)
-        return spent or 0 < usd <= self._price(*self._spent)
 
     def _price(self, asked: int, answered: int) -> float:
         return (asked * self.judge.price_in + answered * self.judge.price_out) / 1_000_000

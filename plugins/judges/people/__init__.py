@@ -9,6 +9,6 @@ def edit_harness_register_commands(register: RegisterCommand) -> None:
     register(
         "annotate",
         f"{__name__}.annotate:annotate",
-        "Have people label texts of a run: blinded sheets out, their answers in.",
+        "Have people label texts of a run.",
         "Extend",
     )

@@ -16,7 +16,7 @@ from edit_harness.files import finite, replacing
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.options import HELP
 from edit_harness.run.results import Results
-from edit_harness_plugins.command_line import as_json, debug, many
+from edit_harness_plugins.command_line import as_json, many
 from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.reading import check_finished
 from edit_harness_plugins.terminal import err, out
@@ -54,9 +54,8 @@ def annotate() -> None:
 @click.option("--each", default="", metavar="TAG",
               help="So many for each value of this tag of the cases, such as set.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@debug
 def export(
-    run: str, folder: str, annotators: Sequence[str], number: int, each: str, seed: int, debug: bool
+    run: str, folder: str, annotators: Sequence[str], number: int, each: str, seed: int
 ) -> None:
     """Write a sheet for each annotator, guidelines, and the key to them."""
     names, to = names_of(annotators), Path(folder)
@@ -109,8 +108,7 @@ def _texts(run: Results, tag: str) -> tuple[Form, list[Item]]:
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--key", required=True, metavar="FILE", help="The key.json of the export.")
 @as_json
-@debug
-def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool) -> None:
+def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
     """Read sheets that were filled in: agreement, means, the judge against people."""
     exported = Results.read(RunFolder.at(run), {})
     made = sheets.read_key(Path(key), exported)
@@ -120,13 +118,27 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool, debug: bool
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()
     }
-    results = _results(made, list(said.values()), list(labels))
+    opinions, names, asked = list(said.values()), list(labels), list(meanings(made.items))
+    found: dict[str, Any] = {
+        "annotators": names,
+        "items": len(opinions),
+        "agreement": agreements(opinions, asked, names),
+        "means": means(opinions, asked),
+        "means_seen": means(seen(opinions), asked),
+        "judge": accuracy(opinions, asked),
+    }
+    results = finite(found)
     with replacing(path) as part:
         part.write_text(json.dumps(_stored(made, said, results), indent=1) + "\n")
     if as_json:
         out.out(json.dumps(results, indent=1))
     else:
-        _print(made, results)
+        out.print(f"{made.form:9}{len(made.items):,}, by {len(names)}: {', '.join(names)}")
+        for name, title in TITLES.items():
+            for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
+                table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
+                out.print()
+                out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
     err.print(f"saved    {path}", soft_wrap=True)
 
 
@@ -146,29 +158,6 @@ def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:
     if not any(found.values()):
         raise DataError("there is no label in these sheets", "nothing was changed; fill them in")
     return {name: labels for name, labels in found.items() if labels}
-
-
-def _print(made: Export, results: Mapping[str, Any]) -> None:
-    names, items = results["annotators"], len(made.items)
-    out.print(f"{made.form:9}{items:,}, by {len(names)}: {', '.join(names)}")
-    for name, title in TITLES.items():
-        for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
-            table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
-            out.print()
-            out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
-
-
-def _results(made: Export, said: Sequence[Opinion], names: Sequence[str]) -> dict[str, Any]:
-    asked = list(meanings(made.items))
-    found: dict[str, Any] = {
-        "annotators": list(names),
-        "items": len(said),
-        "agreement": agreements(said, asked, names),
-        "means": means(said, asked),
-        "means_seen": means(seen(said), asked),
-        "judge": accuracy(said, asked),
-    }
-    return dict(finite(found))
 
 
 def _stored(

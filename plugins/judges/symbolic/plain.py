@@ -73,25 +73,19 @@ def _without_latex(text: str) -> str:
     text = re.sub(r"_\{(\w+)\}", r"_\1 ", text)
     before = ""
     while text != before:
-        before, text = text, _without_innermost(text)
+        # The commands whose arguments have no braces in them; other braces are brackets, once there is none.
+        before = text
+        text = FRACTION.sub(lambda f: f" (({f[1].strip('{}')})/({f[2].strip('{}')}))", text)
+        text = ROOT.sub(_root, text)
+        text = WRAPPER.sub(lambda found: f" {found[1].strip('{}')} ", text)
+        text = EXPONENT.sub(r"^(\1)", text)
+        text = GROUP.sub(r"(\1)", text) if text == before else text
     if "{" in text:
         raise Unread("a brace is not closed")
     text = text.replace("}", " ")
     return re.sub(
         r"\\([A-Za-z]+|.?)", lambda found: LATEX_SIGNS.get(found[1], f" {found[1]} "), text
     )
-
-
-def _without_innermost(text: str) -> str:
-    """Return a text without the commands whose arguments have no braces in them.
-
-    Other braces are brackets, once there is no such command.
-    """
-    new = FRACTION.sub(lambda f: f" (({f[1].strip('{}')})/({f[2].strip('{}')}))", text)
-    new = ROOT.sub(_root, new)
-    new = WRAPPER.sub(lambda found: f" {found[1].strip('{}')} ", new)
-    new = EXPONENT.sub(r"^(\1)", new)
-    return GROUP.sub(r"(\1)", text) if new == text else new
 
 
 def _root(found: re.Match[str]) -> str:

@@ -58,7 +58,9 @@ class Quantities:
     def of(cls, variables: Mapping[str, str], around: bool = False) -> Quantities:
         """Return the quantities of a rule, of what its variables are called."""
         made = cls(around=around)
-        singulars = {name: _singulars(text) for name, text in variables.items()}
+        # What a variable is called, such as "first side", without brackets.
+        called = {name: re.sub(r"\(.*?\)", " ", text.lower()) for name, text in variables.items()}
+        singulars = {name: [*map(singular, text.split())] for name, text in called.items()}
         for name, words in singulars.items():
             noun = " ".join(word for word in words if word not in PLACES)
             made.meanings[name] = "side" if noun == "side length" else noun
@@ -133,8 +135,3 @@ class Quantities:
             self._name([diameter / 2], "radius")
         if equal is not None and base is not None:
             self._name([sqrt(equal**2 - (base / 2) ** 2)], "height")
-
-
-def _singulars(meaning: str) -> list[str]:
-    """Return the words of what a variable is called, such as "first side", without brackets."""
-    return [singular(word) for word in re.sub(r"\(.*?\)", " ", meaning.lower()).split()]

@@ -194,48 +194,36 @@ def _check_tail(parser: Parser, equation: bool) -> None:
 
 def read_number(text: str, steps: bool) -> Reading:
     """Return the value that a reply ends at: of its first sentence, or of a whole solution."""
-    text = _own_words(text)
-    if len(text) > LONGEST_SOLUTION:
-        raise Unread(f"longer than {LONGEST_SOLUTION} characters", hopeless=True)
-    if steps:
-        return _last_value(text)
-    for sentence in _sentences(text):
-        reading = _value(sentence)
-        if reading:
-            return reading
-    raise Unread("there is no number")
-
-
-def _own_words(text: str) -> str:
     text = text.strip()
-    for pattern in (NEXT_QUESTION, QUESTION):
+    for pattern in (NEXT_QUESTION, QUESTION):  # what comes then are not its own words
         found = pattern.search(text)
         text = text[: found.start()] if found and found.start() else text
-    return text
+    if len(text) > LONGEST_SOLUTION:
+        raise Unread(f"longer than {LONGEST_SOLUTION} characters", hopeless=True)
+    for sentence in _conclusions(text) if steps else _sentences(text):
+        if reading := _value(sentence):
+            return reading
+    raise Unread("there is no number")
 
 
 def _sentences(text: str) -> list[str]:
     return [part for part in SENTENCE_END.split(text) if part.strip()]
 
 
-def _last_value(text: str) -> Reading:
-    """Return the value in a box, behind "answer", or of the last equation."""
+def _conclusions(text: str) -> list[str]:
+    """Return where a solution's value may stand: in a box, behind "answer", or in the last equation."""
     starts = [found.start() for found in BOXED.finditer(text)][-1:]
     starts += [found.end() for found in ANSWER.finditer(text)][-1:]
     sentences = _sentences(text)[::-1]
     tried = [_sentences(f"= {text[start:]}")[0] for start in starts]
-    for sentence in (*tried, *filter(RESULT.search, sentences), *sentences):
-        if reading := _value(sentence):
-            return reading
-    raise Unread("there is no number")
+    return [*tried, *filter(RESULT.search, sentences), *sentences]
 
 
 def _value(sentence: str) -> Reading | None:
     """Return the last value that a sentence states, or the last number in it; None without one."""
     line = RATIO.sub("/", ASIDE.sub(" ", plain(sentence)))
     for part in RESULT.split(line)[::-1]:
-        reading = _number_at_beginning(part)
-        if reading:
+        if reading := _number_at_beginning(part):
             return reading
     numbers = [found[0] for found in WHOLE_NUMBER.finditer(line)]
     return _number_at_beginning(numbers[-1]) if numbers else None

@@ -90,7 +90,9 @@ class Flaws(Metric):
         for name, here in parts.items():
             found[f"flaws{name}"] = _by_pair(here, "")
             found[f"flaws{name}{REFLECTED}"] = _by_pair(here, REFLECTED)
-            found[f"flaws by case{name}"] = _by_case(here)
+            named = {flaw: f"post_{flaw}" for flaw in FLAWS if f"post_{flaw}" in here}
+            tests = {flaw: one_sample(here[column]) for flaw, column in named.items()}
+            found[f"flaws by case{name}"] = list(_rows(tests, "cases"))
         return {title: rows for title, rows in found.items() if rows}
 
 
@@ -145,11 +147,6 @@ def _by_pair(columns: Columns, suffix: str) -> list[Row]:
             pairs, *rest = (float(np.nansum(columns[name])) for name in names)
             tests[flaw] = of_sums(int(pairs), *rest)
     return [row | _trust(columns) for row in _rows(tests, "pairs")]
-
-
-def _by_case(columns: Columns) -> list[Row]:
-    found = {flaw: columns[f"post_{flaw}"] for flaw in FLAWS if f"post_{flaw}" in columns}
-    return list(_rows({flaw: one_sample(means) for flaw, means in found.items()}, "cases"))
 
 
 def _rows(tests: Mapping[str, TTest], unit: str) -> Iterator[dict[str, object]]:

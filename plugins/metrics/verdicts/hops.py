@@ -73,7 +73,10 @@ class MultiHop(Sides):
 
     def read(self, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
         """Return the shares, and the numbers of edits."""
-        return _edits(case, answers) | _links(case, answers) | _ends(case, answers)
+        new, old = (_right(_verdicts(case, answers, role)) for role in (HOP, OLD_HOP))
+        links = _told({"IW": every(new), "SH": _share(new)}, new)
+        links |= _told({"IW-old": every(old)}, old)
+        return _edits(case, answers) | links | _ends(case, answers)
 
     def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as wrong everywhere; what it left of the old is not counted."""
@@ -134,12 +137,6 @@ def _edits(case: Case, answers: Sequence[Answer]) -> dict[str, float]:
     if not found:
         return {}
     return {"EW": fmean(found), f"EW{WINS}": float(sum(found)), f"EW{EDITS}": float(len(found))}
-
-
-def _links(case: Case, answers: Sequence[Answer]) -> dict[str, float]:
-    """Return whether all links are right, as they are and as they were, and the share that is."""
-    new, old = (_right(_verdicts(case, answers, role)) for role in (HOP, OLD_HOP))
-    return _told({"IW": every(new), "SH": _share(new)}, new) | _told({"IW-old": every(old)}, old)
 
 
 def _ends(case: Case, answers: Sequence[Answer]) -> dict[str, float]:

@@ -117,7 +117,8 @@ class Ripple(Metric):
     ) -> dict[str, float]:
         """Return the shares before and after the edit, and the numbers of tests they are of."""
         old, new = _scores(before), _scores(after)
-        values, took = _before(case, old), _took(case, new)
+        facts = [place for place, probe in enumerate(case.probes) if probe.role == FACT]
+        values, took = _before(case, old), _passed(facts, new) if facts else None
         if took is not None:
             values["post_Excluded"] = float(not took)
         return values | (_after(case, old, new) if took else _unedited(case, old))
@@ -163,11 +164,6 @@ def _row(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def _scores(answers: Sequence[Answer]) -> list[float | None]:
     """Return the score of each answer; None for what is no text, or has no verdict that counts."""
     return [verdict.score if verdict else None for verdict in map(counted, answers)]
-
-
-def _took(case: Case, scores: Sequence[float | None]) -> bool | None:
-    places = [place for place, probe in enumerate(case.probes) if probe.role == FACT]
-    return _passed(places, scores) if places else None
 
 
 def _before(case: Case, scores: Sequence[float | None]) -> dict[str, float]:

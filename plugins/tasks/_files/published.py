@@ -160,7 +160,13 @@ class FileTask(SampledTask):
         except DataError as error:
             if not self._downloads:
                 raise
-            raise self._bad_download(path, error) from None
+            got, known = sha256_of(path), self.published.sha256
+            sums = f"expected sha256 {known}, got {got}" if known else f"sha256 {got}"
+            remedy = (
+                f"{error.remedy}; the download was moved to {set_aside(path)}: try again, and if it is "
+                "the same, correct a copy and name it with --task-args data=FILE"
+            )
+            raise DataError(f"{error.cause} ({sums})", remedy.lstrip("; ")) from None
         yield from self.made_of(entries)
 
     def _file(self) -> Path:
@@ -168,16 +174,6 @@ class FileTask(SampledTask):
             return fetch(self.published.remote)
         remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
         return local(self.data, remedy)
-
-    def _bad_download(self, path: Path, error: DataError) -> DataError:
-        """Move a download aside, and return what to tell the user."""
-        got, known = sha256_of(path), self.published.sha256
-        sums = f"expected sha256 {known}, got {got}" if known else f"sha256 {got}"
-        remedy = (
-            f"{error.remedy}; the download was moved to {set_aside(path)}: try again, and if it is "
-            "the same, correct a copy and name it with --task-args data=FILE"
-        )
-        return DataError(f"{error.cause} ({sums})", remedy.lstrip("; "))
 
 
 @dataclass

@@ -58,6 +58,7 @@ class CounterFact(FileTask):
     """What RS compares texts with: "auto" (what the model brings along, or else nothing), "authors"
     (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""
     seed: int = 0
+    """Seed of generated texts."""
     """Of the sampled texts."""
 
     published = AUTHORS

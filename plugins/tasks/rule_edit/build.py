@@ -35,8 +35,10 @@ def build(source: Source) -> list[dict[str, Any]]:
 
 def record(rule: Rule, source: Source) -> dict[str, Any]:
     """Return all that is asked about one rule."""
-    formula, *formulas = formula_prompts(rule)
-    description, *descriptions = description_prompts(rule)
+    # The prompts are ours, but for the ends of the two edit prompts, which the paper shows. The subject stands
+    # in every edit prompt exactly once, so that editors that write at its last token apply.
+    given = listing([_symbol(rule, symbol) for symbol in rule.variables])
+    name = f"{rule.subject} in terms of {rule.terms}" if rule.terms else rule.subject
     drawn = draw(rule, rule.formula_new, 6, _seeded(rule, "instances"))
     return {
         **{name: getattr(rule, name) for name in COPIED},
@@ -44,10 +46,13 @@ def record(rule: Rule, source: Source) -> dict[str, Any]:
         "equation_new": equation(rule.lhs, rule.formula_new),
         "description": rule.description,
         "description_new": rule.description_new,
-        "formula_prompt": formula,
-        "formula_rephrasings": formulas,
-        "description_prompt": description,
-        "description_rephrasings": descriptions,
+        "formula_prompt": f"The {rule.subject} with {given} can be calculated by the formula:",
+        "formula_rephrasings": [
+            f"For {given}, the formula for the {rule.subject} is",
+            f"To find the {rule.subject} from {given}, use the formula",
+        ],
+        "description_prompt": f"The {name} can be described as",
+        "description_rephrasings": [f"In words, the {name} is", f"To get the {name}, calculate"],
         "out_of_scope": neighbours(rule, source),
         "instances": [
             *(direct(rule, each) for each in drawn[:2]),
@@ -75,15 +80,21 @@ def neighbours(rule: Rule, source: Source) -> list[dict[str, str]]:
 
 def direct(rule: Rule, drawn: Drawn) -> dict[str, Any]:
     """Return an instance that asks for the number at once; it can be written, too."""
-    prompt, rephrasing = direct_prompts(rule, drawn.values)
+    facts = _facts(rule, drawn.values)
     targets = {"target_true": shown(drawn.true), "target_new": shown(drawn.new)}
-    asked = {"kind": "direct", "prompt": prompt, "rephrasing": rephrasing}
+    asked = {
+        "kind": "direct",
+        "prompt": f"If {facts}, the {rule.subject} is",
+        "rephrasing": f"Suppose {facts}. Then the {rule.subject} equals",
+    }
     return asked | _answers(drawn) | targets
 
 
 def steps(rule: Rule, drawn: Drawn) -> dict[str, Any]:
     """Return an instance that asks for a worked solution."""
-    return {"kind": "steps", "prompt": steps_prompt(rule, drawn.values), **_answers(drawn)}
+    facts = _facts(rule, drawn.values)
+    prompt = f"If {facts}, the {rule.subject} is worked out step by step as follows:"
+    return {"kind": "steps", "prompt": prompt, **_answers(drawn)}
 
 
 def linked(base: Rule, link: Link, source: Source) -> dict[str, Any]:
@@ -115,44 +126,6 @@ def _answers(drawn: Drawn) -> dict[str, Any]:
 
 def _seeded(rule: Rule, what: str) -> Random:
     return Random(f"{SEED}:{rule.id}:{what}")
-
-
-# The prompts are ours, but for the ends of the two edit prompts, which the paper shows. The subject
-# stands in every edit prompt exactly once, so that editors that write at its last token apply.
-
-
-def formula_prompts(rule: Rule) -> list[str]:
-    """Return the prompt that asks for a formula, and its rephrasings."""
-    given = listing([_symbol(rule, symbol) for symbol in rule.variables])
-    return [
-        f"The {rule.subject} with {given} can be calculated by the formula:",
-        f"For {given}, the formula for the {rule.subject} is",
-        f"To find the {rule.subject} from {given}, use the formula",
-    ]
-
-
-def description_prompts(rule: Rule) -> list[str]:
-    """Return the prompt that asks for a description, and its rephrasings."""
-    name = f"{rule.subject} in terms of {rule.terms}" if rule.terms else rule.subject
-    return [
-        f"The {name} can be described as",
-        f"In words, the {name} is",
-        f"To get the {name}, calculate",
-    ]
-
-
-def direct_prompts(rule: Rule, values: Mapping[str, float]) -> list[str]:
-    """Return the prompt that asks for a number, and its rephrasing."""
-    facts = _facts(rule, values)
-    return [
-        f"If {facts}, the {rule.subject} is",
-        f"Suppose {facts}. Then the {rule.subject} equals",
-    ]
-
-
-def steps_prompt(rule: Rule, values: Mapping[str, float]) -> str:
-    """Return the prompt that asks for a number and the way to it."""
-    return f"If {_facts(rule, values)}, the {rule.subject} is worked out step by step as follows:"
 
 
 def listing(parts: Sequence[str]) -> str:

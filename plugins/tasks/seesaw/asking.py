@@ -55,7 +55,10 @@ class Asking:
             return unusable(name, problem)
         request = request_of(record[EDIT])
         probes = tuple(self._probes(name, record, request))
-        return Case(name, (request,), probes, self._case_tags(request))
+        where = self.task.values.continents.get(self.files.edited, {}).get(request.target_new, "")
+        tags = {"set": str(self.files), "edited": self.files.edited, "effect": self.files.effect,
+                "continent": where}  # fmt: skip
+        return Case(name, (request,), probes, {key: value for key, value in tags.items() if value})
 
     def gold(self, subject: str) -> str:
         """Return the values of the other property that are right for a subject and can be chosen.
@@ -70,12 +73,6 @@ class Asking:
             or self.task.told.values.get((subject, effect), ())
         )
         return BETWEEN.join(value for value in own if value in offered)
-
-    def _case_tags(self, request: Request) -> dict[str, str]:
-        where = self.task.values.continents.get(self.files.edited, {}).get(request.target_new, "")
-        tags = {"set": str(self.files), "edited": self.files.edited, "effect": self.files.effect,
-                "continent": where}  # fmt: skip
-        return {name: value for name, value in tags.items() if value}
 
     def _probes(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
         objects = (request.target_new, request.target_true)
@@ -104,14 +101,7 @@ class Asking:
         return self._seen[person]
 
     def _descriptions(self, case: str, record: Record, request: Request) -> Iterator[Probe]:
-        key = Key("compare", about=self._about(request))
-        for i, prompt in enumerate(told_prompts(self.files, record, self.task.prompts)):
-            for sample in range(self.task.samples):
-                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
-                yield Probe("description", query, key=key)
-
-    def _about(self, request: Request) -> Mapping[str, object]:
-        return {
+        about = {
             "subject": request.subject,
             "property": PROPERTIES[self.files.edited],
             "old": request.target_true,
@@ -120,6 +110,11 @@ class Asking:
             "definitions": self.task.definitions,
             "reflected": True,
         }
+        key = Key("compare", about=about)
+        for i, prompt in enumerate(told_prompts(self.files, record, self.task.prompts)):
+            for sample in range(self.task.samples):
+                query = sampled_text(prompt, f"{self.task.seed}/{case}/{i}/{sample}")
+                yield Probe("description", query, key=key)
 
 
 def told_prompts(name: SetFiles, record: Record, prompts: Prompts) -> Sequence[str]:

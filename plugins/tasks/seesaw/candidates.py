@@ -73,24 +73,17 @@ def _of_tables(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[
         labels["P27"] = {code: label for code, label, *_ in countries}
         continents["P27"] = _placed((label, where) for _, label, where, *_ in countries)
     if (path := folder / "city_to_country.csv").is_file():
-        labels["P19"], country = _cities(path)
+        # Two tables side by side, the id and the country of birthplaces, and the id and the name: a
+        # row's halves are on different places, and the second table is the shorter one.
+        found = rows(path, 4)
+        labels["P19"] = {code: label for _, _, code, label, *_ in found if code}
+        country = {code: land for code, land, *_ in found}
         codes = folder / "country_codes.csv"
         where = {name: on for name, _, on, *_ in rows(codes, 3)} if codes.is_file() else {}
         continents["P19"] = _placed(
             (label, where.get(country.get(code, ""), "")) for code, label in labels["P19"].items()
         )
     return labels, continents
-
-
-def _cities(path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the label and the country of each birthplace, by its id.
-
-    The file is two tables side by side, the id and the country of birthplaces, and the id and the
-    name: a row's halves are on different places, and the second table is the shorter one.
-    """
-    found = rows(path, 4)
-    labels = {code: label for _, _, code, label, *_ in found if code}
-    return labels, {code: country for code, country, *_ in found}
 
 
 def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -222,6 +222,7 @@ def _row(name: str, records: Sequence[Record]) -> Row:
         [prompt for record in records for prompt in record.get(field, ())]
         for field in (PROMPTS, GENERATION)
     )
+    ids = [int(record["case_id"]) for record in records if str(record["case_id"]).isdecimal()]
     return {
         "set": name,
         "cases": len(records),
@@ -230,10 +231,5 @@ def _row(name: str, records: Sequence[Record]) -> Row:
         "unique attr": len(set(others)),
         "gen": len(told),
         "unique gen": len(set(told)),
-        "case ids": _range([record["case_id"] for record in records]),
+        "case ids": f"{min(ids)}-{max(ids)}" if ids else "",
     }
-
-
-def _range(ids: Sequence[int | str]) -> str:
-    numbers = [int(each) for each in ids if str(each).isdecimal()]
-    return f"{min(numbers)}-{max(numbers)}" if numbers else ""

@@ -240,11 +240,3 @@ def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -
         )
     edited = sorted({record["requested_rewrite"]["subject"] for record in records})
     return people(names, edited, making.folder / "replies", making.advance)
-
-
-def folder_of(name: str) -> Path:
-    """Return a folder of the authors' tables. Raises `DataError`."""
-    path = Path(name).expanduser()
-    if not path.is_dir():
-        raise DataError(f"there is no folder {str(path)!r}", "name that of the authors' tables")
-    return path

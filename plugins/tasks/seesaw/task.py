@@ -6,7 +6,7 @@ new value is true, a prompt on another property of the person, and prompts to be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -131,7 +131,10 @@ class SeesawCF(SampledTask):
         source, _, named = making.data.partition(":")
         asks = source == "wikidata"
         where = named if asks else making.data
-        tables = gather.folder_of(where) if where else self._folder
+        tables = Path(where).expanduser() if where else self._folder
+        if not tables.is_dir():
+            remedy = "name that of the authors' tables"
+            raise DataError(f"there is no folder {str(tables)!r}", remedy)
         gather.make_tags(making, tables, self._all_records if asks else (), self.origin)
         return True
 
@@ -161,8 +164,10 @@ class SeesawCF(SampledTask):
     @cached_property
     def _sets(self) -> dict[str, Asking]:
         """The sets that are asked for; those that have none of the parts are left out."""
-        chosen = self._named.values()
-        leading = _leading(chosen)
+        chosen = list(self._named.values())
+        # Prompts on others are asked of the first of each edited property: its sets have the same edits
+        # or the like. So the authors' files give the five sets of the paper.
+        leading = {own.edited: own for own in reversed(chosen) if own.main}.values()
         of_each = [Asking(own, self._parts_of(own, leads=own in leading), self) for own in chosen]
         every = len(self._parts) == len(PARTS)  # then also sets of which only the edits are there
         kept = {
@@ -255,19 +260,6 @@ class SeesawCF(SampledTask):
                     f"{files.PROPERTIES[asking.files.effect]} among the candidates, so their "
                     "answers do not count"
                 )
-
-
-def _leading(sets: Iterable[SetFiles]) -> Collection[SetFiles]:
-    """Return the sets that prompts on others are asked of: the first of each edited property.
-
-    The sets of one property have the same edits or the like. So the authors' files give the five sets
-    of the paper: P101, P103, P21_P101, P27_P101 and P19_P101.
-    """
-    leading: dict[str, SetFiles] = {}
-    for own in sets:
-        if own.main:
-            leading.setdefault(own.edited, own)
-    return leading.values()
 
 
 def _chosen(text: str, known: Sequence[str], field: str) -> tuple[str, ...]:

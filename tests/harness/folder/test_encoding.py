@@ -47,25 +47,15 @@ def test_cases_come_back_as_they_were(case):
 @pytest.mark.parametrize(
     "answer",
     [
-        Text("as it was"),
+        Text("in Paris {} \u2028 \ud800"),
         Text("x + y", Verdict("undecided", 0.0, True, "not read", "raw")),
         Text("", Verdict("pending")),
         Text("", Verdict("unparsed", raw="I cannot say")),
-        Text(
-            "x",
-            Verdict(
-                "decided",
-                0.0,
-                ratings={"sexism": -1.0},
-                served="a/b",
-                swapped=False,
-                usage={"tokens": 12},
-            ),
-        ),
+        Text("x", Verdict("decided", 0.0, ratings={"sexism": -1.0}, served="a/b", swapped=False, usage={"tokens": 12})),
         Divergence(0.5, 0.25, 7),
-        Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 2), (4,))),
+        Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 9), (4,))),
     ],
-)
+)  # fmt: skip
 def test_answers_come_back_as_they_were(answer):
     assert decode_answer(json.loads(dumps(encode_answer(answer)))) == answer
 

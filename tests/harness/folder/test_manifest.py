@@ -2,28 +2,24 @@
 
 import copy
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
-from support.builders import ROOT, record
+from support.builders import ROOT
 
-import edit_harness as eh
 from edit_harness import files
 from edit_harness.cli import main
+from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.manifest import Identity, Manifest, as_json, decoded, fingerprint
-from edit_harness.testing.tiny import tiny_model
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A run of one case."""
-    path = tmp_path_factory.mktemp("run")
-    (path / "facts.json").write_text(json.dumps([record(0)]))
-    run = eh.evaluate(
-        editor="none", task="counterfact", model=tiny_model(), metrics=["success"],
-        task_args={"data": str(path / "facts.json")}, output=path / "out",
-    )  # fmt: skip
-    return run.folder
+@pytest.fixture
+def folder(tmp_path):
+    """A run that is finished."""
+    return RunFolder(
+        shutil.copytree(ROOT / "tests" / "contracts" / "runs" / "single", tmp_path / "run")
+    )
 
 
 EXTRA = {
@@ -73,14 +69,6 @@ def way_to(said, way):
     for name in way:
         said = said[name]
     return said
-
-
-@pytest.mark.parametrize(
-    "way", [("label",), ("visits",), ("identity",), ("identity", "seed"), ("identity", "judge")]
-)
-def test_what_is_needed_is_missed(folder, way):
-    with pytest.raises(ValueError, match=f"missing required field `{way[-1]}`"):
-        decoded(changed(as_json(folder.manifest()), way, ...), Manifest)
 
 
 def test_identities_of_before_have_the_same_fingerprints():

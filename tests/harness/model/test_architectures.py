@@ -6,7 +6,7 @@ from transformers.pytorch_utils import Conv1D
 
 from edit_harness import DataError, PluginError
 from edit_harness.model.architecture import Architecture
-from edit_harness.testing.tiny import randomize, tiny_model, tiny_module, tiny_tokenizer
+from edit_harness.testing.tiny import randomize, tiny_model, tiny_module
 
 # Family, its blocks, the projection in a block, the keys' width, and the flags.
 TABLE = [
@@ -21,16 +21,8 @@ TABLE = [
     ("falcon", "transformer.h", "mlp.dense_4h_to_h", 64, ()),
     ("mpt", "transformer.blocks", "ffn.down_proj", 128, ()),
     ("llama", "model.layers", "mlp.down_proj", 64, ()),
-    ("mistral", "model.layers", "mlp.down_proj", 64, ()),
-    ("qwen2", "model.layers", "mlp.down_proj", 64, ()),
-    ("qwen3", "model.layers", "mlp.down_proj", 64, ()),
-    ("phi3", "model.layers", "mlp.down_proj", 64, ()),
     ("gemma", "model.layers", "mlp.down_proj", 64, ()),
-    ("olmo", "model.layers", "mlp.down_proj", 64, ()),
-    ("stablelm", "model.layers", "mlp.down_proj", 64, ()),
-    ("cohere", "model.layers", "mlp.down_proj", 64, ()),
     ("gemma2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
-    ("gemma3_text", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
     ("olmo2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
     ("phi", "model.layers", "mlp.fc2", 64, ()),
     ("starcoder2", "model.layers", "mlp.c_proj", 64, ()),
@@ -74,19 +66,17 @@ def test_the_parts_of_every_family(family, blocks, down, width, flags):
         assert projection.matrix.shape == (width * hidden // 32, hidden)
     assert found.head is module.get_output_embeddings()
     assert found.flags == flags
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_flags_do_not_depend_on_the_precision(dtype):
-    assert tiny_model("gpt2", dtype).architecture.flags == ()
+    model = tiny_model("gpt2", dtype)
+    assert model.architecture.flags == ()
     assert tiny_model("olmo2", dtype).architecture.flags == ("post_norm",)
-
-
-def test_a_large_residual_stream_is_no_norm():
-    model = tiny_model("gpt2", torch.bfloat16)
     with torch.no_grad():
         model.parameter("transformer.wpe.weight").mul_(500)
-    assert Architecture(model.module).flags == ()
+    assert Architecture(model.module).flags == (), "a large residual stream is no norm"
 
 
 def test_where_both_maps_are_square_the_projection_is_the_last():
@@ -111,11 +101,8 @@ def test_a_layer_that_is_not_there(layer, model):
     ("family", "expected"),
     [
         ("gpt2", ["mlp.c_fc", "mlp.c_proj"]),
-        ("gptj", ["mlp.fc_in", "mlp.fc_out"]),
-        ("gpt_neox", ["mlp.dense_h_to_4h", "mlp.dense_4h_to_h"]),
         ("opt", ["fc1", "fc2"]),
         ("llama", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
-        ("qwen2", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
     ],
 )
 def test_all_linear_maps_of_an_mlp(family, expected):
@@ -157,13 +144,9 @@ def test_the_matrix_of_a_projection_is_inputs_by_outputs(family, stored):
 
 def bert(**options):
     config = BertConfig(
-        vocab_size=300,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        **options,
-    )
+        vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, **options,
+    )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return BertLMHeadModel(config).eval()
@@ -171,48 +154,30 @@ def bert(**options):
 
 @pytest.mark.parametrize("random", [True, False])
 def test_a_model_that_sees_later_tokens_is_refused(random):
-    module = bert(is_decoder=False)
+    module, decoder = bert(is_decoder=False), bert(is_decoder=True)
     if random:
         randomize(module)
+        randomize(decoder)
+        found = Architecture(decoder)
+        assert found.blocks == ("bert.encoder.layer.0", "bert.encoder.layer.1")
     with pytest.raises(DataError, match="not causal") as e:
         Architecture(module)
     assert e.value.code == 4
     assert "causal language model" in e.value.remedy
 
 
-def test_the_same_model_as_a_decoder_is_taken():
-    module = bert(is_decoder=True)
-    randomize(module)
-    assert Architecture(module).blocks == ("bert.encoder.layer.0", "bert.encoder.layer.1")
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_broken_weights_are_refused(family, value):
-    module = tiny_module(family, vocab_size=300)
+@pytest.mark.parametrize("place", ["a projection", "one row of the vocabulary"])
+def test_broken_weights_are_refused(place, value):
+    module = tiny_module("gpt2", vocab_size=300)
+    projection = Architecture(module).projection(1).module.weight
     with torch.no_grad():
-        Architecture(module).projection(1).module.weight[3, 5] = value
+        (projection if place == "a projection" else module.lm_head.weight)[-1, 5] = value
     with pytest.raises(DataError, match="NaN or infinity before any edit") as e:
         Architecture(module)
     assert "--dtype float32" in e.value.remedy
 
 
-def test_one_broken_row_of_the_vocabulary_is_enough():
-    module = tiny_module("gpt2", vocab_size=300)
-    with torch.no_grad():
-        module.lm_head.weight[299] = float("nan")
-    with pytest.raises(DataError, match="NaN or infinity"):
-        Architecture(module)
-
-
 def test_a_model_without_a_head_is_refused():
     with pytest.raises(DataError, match="no language-model head"):
         Architecture(tiny_module("gpt2", vocab_size=300).transformer)
-
-
-def test_hooks_of_the_trials_are_gone():
-    module = tiny_module("gemma2", vocab_size=len(tiny_tokenizer("llama2")))
-    found = Architecture(module)
-    assert found.flags
-    assert found.projection(0)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())

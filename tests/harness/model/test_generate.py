@@ -2,76 +2,33 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.generation import FAMILIES, PROMPT, edit_of, uncached
+from support.generation import PROMPT, uncached
 
 from edit_harness import Choose, Generate
-from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.generate import GeneratedRow, Prompt, drawn, samples
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 
 
-def sample(model, ids, query, *, edit=UNEDITED, stop=None):
-    return samples(model, [Prompt(tuple(ids), query, edit, stop)])[0]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_cache_changes_nothing(family):
-    model = tiny_model(family)
-    ids = model.tokens.encode(PROMPT).ids
-    assert len(ids) > 4
-    for query in (Generate(PROMPT, 24), Generate(PROMPT, 24, top_k=50, seed=1)):
-        new = sample(model, ids, query)
-        assert new == uncached(model.module, ids, query)
-    assert len(set(new)) > 10
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_edit_holds_at_every_token(family):
-    model = tiny_model(family)
-    edit, ids = edit_of(model), model.tokens.encode(PROMPT).ids
-    for query in (Generate(PROMPT, 12), Generate(PROMPT, 12, top_k=50, seed=1)):
-        new = sample(model, ids, query, edit=edit)
-        with model.applied(edit):
-            assert new == sample(model, ids, query)
-            assert new == uncached(model.module, ids, query)
-        assert new != sample(model, ids, query)
-
-
-def test_an_edit_that_hooks_cannot_carry_holds_too(model):
-    edit = Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])})
-    assert not model.carries(edit)
-    ids, query = model.tokens.encode(PROMPT).ids, Generate(PROMPT, 12, top_k=50)
-    new = sample(model, ids, query, edit=edit)
-    with model.applied(edit):
-        assert new == uncached(model.module, ids, query)
-    assert new != uncached(model.module, ids, query)
-
-
-def test_texts_come_in_the_order_of_the_questions(model):
-    edit = edit_of(model)
-    questions = [
-        (edit, Generate("Ada", 5)),
-        (edit, Choose("Ada", ("Paris",))),
-        (UNEDITED, Generate("Ada", 5)),
-        (UNEDITED, Generate("Bob is", 5)),
-    ]
-    answers = model.answer(questions)
-    assert answers == [model.answer([question])[0] for question in questions]
-    texts = [answers[i].text for i in (0, 2, 3)]
-    assert len(set(texts)) == 3
-    for text, (held, query) in zip(texts, [questions[i] for i in (0, 2, 3)], strict=True):
-        ids = model.tokens.encode(query.prompt).ids
-        with model.applied(held):
-            assert text == model.tokens.decode(uncached(model.module, ids, query))
+def sample(model, ids, query):
+    return samples(model, [Prompt(tuple(ids), query)])[0]
 
 
 def test_a_prefix_is_read_but_not_returned(model):
+    """Texts come in the order of the questions, also between scores."""
     prefix = "Ann is French. "
-    (told,) = model.answer([(Edit(prefix=prefix), Generate("Ada", 6))])
-    (plain,) = model.answer([(UNEDITED, Generate(prefix + "Ada", 6))])
-    assert told == plain
+    asked = [
+        (Edit(prefix=prefix), Generate("Ada", 6)),
+        (UNEDITED, Choose("Ada", ("Paris",))),
+        (UNEDITED, Generate(prefix + "Ada", 6)),
+        (UNEDITED, Generate("Bob is", 5)),
+    ]
+    told, _, plain, other = model.answer(asked)
+    assert told == plain != other
     assert "French" not in told.text
+    ids = model.tokens.encode("Bob is").ids
+    assert other.text == model.tokens.decode(uncached(model.module, ids, asked[3][1]))
 
 
 def test_a_seed_fixes_the_text_whatever_else_is_drawn(model):
@@ -86,15 +43,6 @@ def test_a_seed_fixes_the_text_whatever_else_is_drawn(model):
     torch.set_rng_state(state)
     text(3)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_samples_are_among_the_k_likeliest(model):
-    ids = list(model.tokens.encode(PROMPT).ids)
-    for seed in range(5):
-        new = sample(model, ids, Generate(PROMPT, 6, top_k=3, seed=seed))
-        for i, token in enumerate(new):
-            logits = model.module(input_ids=torch.tensor([ids + new[:i]])).logits[0, -1]
-            assert token in logits.topk(3).indices.tolist()
 
 
 def test_a_draw_follows_the_probabilities():
@@ -113,15 +61,6 @@ def test_a_draw_follows_the_probabilities():
     assert set(draws(99, 500)) == {0, 1, 2}
 
 
-def test_a_text_ends_before_the_stop_token(model):
-    ids = model.tokens.encode(PROMPT).ids
-    free = sample(model, ids, Generate(PROMPT, 20))
-    stop = next(token for token in free if token != free[0])
-    stopped = sample(model, ids, Generate(PROMPT, 20), stop=stop)
-    assert stopped == free[: free.index(stop)]
-    assert stopped
-
-
 def test_the_stop_token_is_the_tokenizers_eos(model):
     ids = model.tokens.encode(PROMPT).ids
     free = sample(model, ids, Generate(PROMPT, 20))
@@ -132,7 +71,7 @@ def test_the_stop_token_is_the_tokenizers_eos(model):
     assert answer.text == model.tokens.decode(free[: free.index(stop)])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "gptj"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_text_to_the_end_has_all_its_tokens(family):
     """Also past the tokenizer's EOS, and however much the edit puts in front."""
     model = tiny_model(family)
@@ -154,14 +93,6 @@ def test_a_text_to_the_end_has_all_its_tokens(family):
     longer = model.tokens.encode("Bob is not " + PROMPT).ids
     new = sample(model, longer, replace(query, max_new_tokens=len(free)))
     assert behind.text == model.tokens.continuation(longer, new)
-
-
-@pytest.mark.parametrize("room", [0, 1, 3])
-def test_a_text_ends_where_the_model_is_full(room):
-    length = len(tiny_model().tokens.encode(PROMPT).ids)
-    model = tiny_model(n_positions=length + room)
-    ids = model.tokens.encode(PROMPT).ids
-    assert len(sample(model, ids, Generate(PROMPT, 20))) == room
 
 
 def test_a_prompt_that_does_not_fit_is_refused():

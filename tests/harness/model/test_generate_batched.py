@@ -59,8 +59,10 @@ def applied_and_switched(model, prompt):
             handle.remove()
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "padding"),
+    [*((family, "right") for family in FAMILIES), ("gpt2", "left"), ("llama", "left")],
+)
 def test_together_is_as_alone(family, padding):
     model = tiny_model(family, padding=padding)
     assert model.pads
@@ -73,18 +75,6 @@ def test_together_is_as_alone(family, padding):
     assert felt == {p.edit for p in prompts} - {UNEDITED}
 
 
-def test_the_switch_decides_row_by_row(model):
-    edit = switched(model)
-    ids = [(i, 342, 261, i + 1) for i in range(40, 60)]
-    prompts = [Prompt(row, Generate("", 6), edit) for row in ids]
-    with passes(model) as seen:
-        new = samples(model, prompts)
-    assert (len(prompts), len(ids[0])) in seen
-    (switch,) = edit.adaptors.values()
-    assert switch.signs.unique().tolist() == [-1, 1]
-    assert new == [alone(model, prompt) for prompt in prompts]
-
-
 def test_an_adaptor_of_the_head_sees_whole_rows():
     model = tiny_model("gptj")
     edit = Edit(adaptors={"lm_head": Switch(model.module.lm_head.out_features)})
@@ -94,29 +84,18 @@ def test_an_adaptor_of_the_head_sees_whole_rows():
     assert new != samples(model, [Prompt(p.ids, p.query) for p in prompts])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "bloom", "opt"])
-def test_a_text_does_not_depend_on_its_company(family):
-    model = tiny_model(family)
-    prompts = mixed(model)
-    whole = samples(model, prompts)
-    order = torch.randperm(len(prompts), generator=torch.Generator().manual_seed(0)).tolist()
-    assert samples(model, [prompts[i] for i in order]) == [whole[i] for i in order]
-    assert samples(model, prompts[1::3]) == whole[1::3]
-    assert [samples(model, [p])[0] for p in prompts] == whole
-
-
 def test_each_text_ends_at_its_own_stop(model):
-    free = [Prompt(p.ids, p.query, p.edit) for p in mixed(model)]
+    free = mixed(model)
     long = samples(model, free)
     stops = [new[i % len(new)] for i, new in enumerate(long)]
-    stopped = [Prompt(p.ids, p.query, p.edit, s) for p, s in zip(free, stops, strict=True)]
+    stopped = [replace(p, stop=s) for p, s in zip(free, stops, strict=True)]
     cut = [new[: new.index(stop)] for new, stop in zip(long, stops, strict=True)]
     assert samples(model, stopped) == cut
     assert len({len(new) for new in cut}) > 3
     assert [] in cut
 
 
-@pytest.mark.parametrize("family", ["gpt2", "opt", "llama"])
+@pytest.mark.parametrize("family", ["gpt2", "opt"])
 def test_each_text_ends_where_the_model_is_full(family):
     positions = "n_positions" if family == "gpt2" else "max_position_embeddings"
     model = tiny_model(family, **{positions: 16})
@@ -173,19 +152,6 @@ def test_a_batch_has_as_many_rows_as_the_budget_allows():
     assert [n for n, _ in seen] == [10] * 7 + [10] * 7 + [5] * 7
 
 
-def test_rows_of_many_edits_share_a_pass(model):
-    edits = [edit_of(model, seed) for seed in range(5)]
-    prompts = [
-        Prompt(model.tokens.encode(text).ids, Generate("", 6), edit)
-        for text in TEXTS
-        for edit in edits
-    ]
-    assert model.pads
-    with passes(model) as seen:
-        samples(model, prompts)
-    assert [n for n, _ in seen] == [20] * 6
-
-
 def test_the_rows_of_an_edit_stand_side_by_side(model, monkeypatch):
     edits, spans = [edit_of(model, seed) for seed in range(3)], []
     edited_rows = model.edited_rows
@@ -229,16 +195,6 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
     assert {width for _, width in seen} <= lengths | {1}
 
 
-def test_the_trial_runs_once(model):
-    prompts = [Prompt((1, 2), Generate("", 1)), Prompt((3,), Generate("", 1))]
-    with passes(model) as seen:
-        samples(model, prompts)
-        first = len(seen)
-        samples(model, prompts)
-    assert first > 2
-    assert len(seen) == first + 1
-
-
 def test_what_memory_does_not_hold_is_halved(model):
     prompts = [p for p in mixed(model) if not p.edit.adaptors]
     expected, tried = samples(model, prompts), []
@@ -258,37 +214,9 @@ def test_what_memory_does_not_hold_is_halved(model):
     assert not any(m._forward_hooks for m in model.module.modules())
 
 
-def test_a_row_that_memory_does_not_hold_is_an_error(model):
-    assert model.pads
-    before = {name: p.clone() for name, p in model.module.named_parameters()}
-
-    def hook(*_):
-        raise torch.OutOfMemoryError
-
-    handle = model.module.register_forward_pre_hook(hook)
-    with pytest.raises(torch.OutOfMemoryError):
-        samples(model, mixed(model))
-    handle.remove()
-    assert all(torch.equal(before[n], p) for n, p in model.module.named_parameters())
-
-
 def test_a_tie_falls_alike_beside_rows_with_another_k(model):
     """All logits are equal: every order is an accident of topk."""
     nn.init.zeros_(model.module.transformer.ln_f.weight)
     nn.init.zeros_(model.module.transformer.ln_f.bias)
     prompts = [Prompt((i + 1,), Generate("", 3, top_k=k, seed=i)) for i, k in enumerate((1, 5, 50))]
     assert samples(model, prompts) == [samples(model, [p])[0] for p in prompts]
-
-
-def test_the_edit_of_a_patch_holds_for_all_its_prompts(model):
-    @contextmanager
-    def patch(module):
-        weight = module.lm_head.weight
-        with torch.no_grad():
-            weight.neg_()
-            yield
-            weight.neg_()
-
-    edit = Edit(patch=patch)
-    prompts = [Prompt(model.tokens.encode(t).ids, Generate("", 5), edit) for t in TEXTS]
-    assert samples(model, prompts) == [alone(model, p) for p in prompts]

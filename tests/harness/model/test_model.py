@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from support.builders import recording
-from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from edit_harness import (
     Choose,
@@ -29,7 +27,12 @@ from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_module, tiny_tokenizer
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt"]
-PADDED = ["gpt2", "gemma", "phi", "gptj", "llama", "bloom", "gemma2", "gpt_neo", "qwen2_moe"]
+PADDED = [
+    *((family, torch.float32, 1e-4) for family in ("gemma", "bloom", "gemma2", "gpt_neo")),
+    ("qwen2_moe", torch.float32, 1e-4),
+    ("gpt2", torch.float16, 2e-2),
+    ("gemma", torch.bfloat16, 1e-1),
+]
 
 PROMPTS = [
     "Ada lives in",
@@ -146,11 +149,16 @@ def untouched(model):
 # Against a naive oracle.
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize(
+    ("family", "padding"),
+    [*((family, "right") for family in FAMILIES), ("gpt2", "left"), ("llama", "left")],
+)
 def test_answers_are_those_of_one_row_at_a_time(family, padding):
-    model = tiny_model(family, padding=padding)
-    edits = [Edit(), edit_of(model), edit_of(model, 1, dense=True), Edit(prefix="Ann is French. ")]
+    options = {"mlp_bias": True} if family == "llama" else {}
+    model = tiny_model(family, padding=padding, **options)
+    sum_of_two = edit_of(model) + edit_of(model, 1, layer=0, rank=3)
+    edits = [Edit(), sum_of_two, edit_of(model, 1, dense=True), Edit(prefix="Ann is French. ")]
+    assert all(map(model.carries, edits))
     questions = [(edit, query) for query in QUERIES for edit in edits]
     answers = model.answer(questions)
     expected = [naive(model, edit, query) for edit, query in questions]
@@ -158,6 +166,8 @@ def test_answers_are_those_of_one_row_at_a_time(family, padding):
     for answer, oracle in zip(answers, expected, strict=True):
         if isinstance(answer, Scores):
             assert answer.argmax == oracle.argmax
+    assert distance(answers[0::4], answers[1::4]) > 0.1
+    assert model.answer([]) == []
 
 
 def test_the_drift_of_no_edit_is_zero_and_of_an_edit_is_not(model):
@@ -177,29 +187,7 @@ def test_a_small_drift_is_not_lost_to_rounding():
     assert answer.forward == pytest.approx(oracle.forward, rel=0.05)
 
 
-def test_log_partition_gives_the_logits_back(model):
-    (answer,) = model.answer([(Edit(), NextToken("Ada lives in"))])
-    ids = torch.tensor([model.tokens.encode("Ada lives in").ids])
-    logits = model.module(input_ids=ids).logits[0, -1].numpy()
-    np.testing.assert_allclose(answer.logprobs + answer.log_partition, logits, atol=1e-5)
-
-
 # Hooks against written weights.
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("dense", [False, True])
-def test_hooks_do_what_written_weights_do(family, dense):
-    options = {"mlp_bias": True} if family == "llama" else {}
-    model = tiny_model(family, **options)
-    edit = edit_of(model, dense=dense) + edit_of(model, 1, layer=0, rank=3)
-    assert model.carries(edit)
-    by_hooks = model.answer([(edit, query) for query in QUERIES if not isinstance(query, Drift)])
-    with model.applied(edit):
-        plain = [(edit.without_weights(), q) for q in QUERIES if not isinstance(q, Drift)]
-        by_weights = model.answer(plain)
-    assert_same(by_hooks, by_weights, 1e-5)
-    assert distance(by_hooks, model.answer(plain)) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -207,9 +195,7 @@ def test_hooks_do_what_written_weights_do(family, dense):
     [
         ("qwen2", "model.layers.0.self_attn.q_proj"),
         ("gpt2", "transformer.h.1.attn.c_attn"),
-        ("opt", "model.decoder.layers.0.fc1"),
         ("llama", "lm_head"),
-        ("gptj", "lm_head"),
     ],
 )
 def test_any_linear_map_can_be_edited_by_hooks(family, name):
@@ -228,74 +214,20 @@ def test_any_linear_map_can_be_edited_by_hooks(family, name):
     assert distance(answers[0::3], answers[1::3]) > 0.1
 
 
-def linear_twin(model):
-    """The same model with `torch.nn.Linear` in the place of every Conv1D."""
-    module = copy.deepcopy(model.module)
-    for name, child in list(module.named_modules()):
-        if isinstance(child, Conv1D):
-            linear = nn.Linear(*child.weight.shape)
-            linear.weight, linear.bias = nn.Parameter(child.weight.T.clone()), child.bias
-            parent, _, attribute = name.rpartition(".")
-            setattr(module.get_submodule(parent), attribute, linear)
-    return Model(module, model.tokens.tokenizer)
-
-
-def test_both_orientations_take_the_same_edit(model):
-    twin = linear_twin(model)
-    assert not model.architecture.projection(1).out_in
-    assert twin.architecture.projection(1).out_in
-    for dense in (False, True):
-        first, second = edit_of(model, dense=dense), edit_of(twin, dense=dense)
-        answers = model.answer([(first, query) for query in QUERIES])
-        assert_same(answers, twin.answer([(second, query) for query in QUERIES]), 1e-5)
-        with model.applied(first), twin.applied(second):
-            logits = [m.module(input_ids=torch.tensor([[1, 2, 3]])).logits for m in (model, twin)]
-        torch.testing.assert_close(*logits, rtol=0, atol=1e-5)
-
-
 # Batches.
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rows_of_many_edits_and_of_none_do_not_disturb_each_other(family):
-    model = tiny_model(family)
-    edits = [Edit(), *(edit_of(model, seed, layer=seed % 2, dense=seed == 2) for seed in range(4))]
-    questions = [(edit, query) for query in QUERIES for edit in edits]
-    together = model.answer(questions)
-    alone = [model.answer([question])[0] for question in questions]
-    assert_same(together, alone, 2e-5)
-    # Every edit does something, and something of its own.
-    first = [numbers(answer) for answer in together[: len(edits)]]
-    pairs = [(a, b) for i, a in enumerate(first) for b in first[:i]]
-    assert min(abs(a - b).max() for a, b in pairs) > 0.05
-
-
-@pytest.mark.parametrize("family", PADDED)
-def test_neither_batch_nor_padding_moves_a_score(family):
-    reference = tiny_model(family)
+@pytest.mark.parametrize(("family", "dtype", "atol"), PADDED)
+def test_neither_batch_nor_padding_moves_a_score(family, dtype, atol):
+    """In half precision no more than rounding does."""
+    reference = tiny_model(family, dtype)
     edit = Edit() if family == "qwen2_moe" else edit_of(reference)
-    questions = [(e, query) for query in QUERIES for e in (Edit(), edit)]
+    asked = [q for q in QUERIES if dtype == torch.float32 or isinstance(q, Choose)]
+    questions = [(e, query) for query in asked for e in (Edit(), edit)]
     expected = [reference.answer([question])[0] for question in questions]
-    for padding in ("right", "left"):
-        for rows in (1, 5, 16):
-            model = tiny_model(family, padding=padding, batch_rows=rows)
-            assert_same(model.answer(questions), expected, 1e-4)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 2e-2), (torch.bfloat16, 1e-1)])
-@pytest.mark.parametrize("family", ["gpt2", "gemma", "phi"])
-def test_in_half_precision_padding_costs_no_more_than_rounding(family, dtype, atol):
-    exact = tiny_model(family)
-    edit = edit_of(exact)
-    questions = [(edit, query) for query in QUERIES if isinstance(query, Choose)]
-    expected = exact.answer(questions)
-    for padding in ("right", "left"):
-        for rows in (1, 16):
-            model = tiny_model(family, dtype, padding=padding, batch_rows=rows)
-            answers = model.answer(questions)
-            alone = [tiny_model(family, dtype).answer([question])[0] for question in questions]
-            assert_same(answers, alone, atol)
-            assert distance(answers, expected) < 3 * atol
+    for padding, rows in (("right", 5), ("left", 16)):
+        model = tiny_model(family, dtype, padding=padding, batch_rows=rows)
+        assert_same(model.answer(questions), expected, atol)
 
 
 def rows_of_passes(model):
@@ -338,17 +270,6 @@ def test_only_what_is_read_goes_through_the_head(model):
     assert shapes == [(1, 4, 32)]
 
 
-def test_the_order_of_the_questions_is_that_of_the_answers(model):
-    questions = [(edit_of(model), Choose(p, ("Paris",))) for p in PROMPTS]
-    forwards, backwards = model.answer(questions), model.answer(questions[::-1])
-    assert_same(forwards, backwards[::-1], 1e-5)
-    assert len({answer.logprobs for answer in forwards}) == len(PROMPTS)
-
-
-def test_no_questions_no_answers(model):
-    assert model.answer([]) == []
-
-
 def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(model):
     """Rounding may depend on a row's place in its batch; an address must not decide on it."""
     words = "abcdef"
@@ -375,8 +296,10 @@ def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
 # The model stays as it was.
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "gemma"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("gpt2", torch.float32), ("llama", torch.bfloat16), ("gemma", torch.bfloat16)],
+)
 def test_nothing_of_an_edit_stays(family, dtype):
     model = tiny_model(family, dtype)
     edit = edit_of(model)
@@ -386,12 +309,6 @@ def test_nothing_of_an_edit_stays(family, dtype):
         with model.applied(edit):
             changed = bits(model)
     assert any(not torch.equal(changed[n], t) for n, t in model.module.state_dict().items())
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
-def test_nothing_stays_after_an_error_inside_applied(model, error):
-    with untouched(model), pytest.raises(error), model.applied(edit_of(model)):
-        raise error("in the middle")
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
@@ -408,22 +325,22 @@ def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
             model.answer([(edit, query)])
 
 
-def test_nothing_stays_if_the_second_of_two_parameters_is_not_there(model):
-    weights = edit_of(model).weights | {"transformer.h.7.mlp.bias": Dense(torch.ones(1))}
-    with untouched(model), pytest.raises(PluginError, match=r"no parameter 'transformer.h.7"):
-        model.answer([(Edit(weights), NextToken("Ada"))])
+FAR = "transformer.h.7.mlp"
 
 
-def test_an_adaptor_of_a_module_that_is_not_there(model):
-    edit = Edit(adaptors={"transformer.h.7.mlp": lambda inputs, outputs, rows: outputs})
-    with untouched(model), pytest.raises(PluginError, match=r"no module 'transformer.h.7.mlp'"):
-        model.answer([(edit, NextToken("Ada"))])
-
-
-@pytest.mark.parametrize("name", ["transformer.h.1.mlp.c_proj.weight", "transformer.ln_f.weight"])
-def test_a_change_of_the_wrong_shape_is_refused(model, name):
-    edit = Edit({name: Dense(torch.ones(1))})
-    with untouched(model), pytest.raises(PluginError, match="shape"):
+@pytest.mark.parametrize(
+    ("weights", "adaptors", "told"),
+    [
+        ({f"{FAR}.bias": Dense(torch.ones(1))}, {}, rf"no parameter '{FAR}"),
+        ({}, {FAR: lambda inputs, outputs, rows: outputs}, rf"no module '{FAR}'"),
+        ({"transformer.h.1.mlp.c_fc.weight": Dense(torch.ones(1))}, {}, "shape"),
+        ({"transformer.ln_f.weight": Dense(torch.ones(1))}, {}, "shape"),
+    ],
+    ids=["parameter", "module", "shape", "shape of a norm"],
+)
+def test_an_edit_that_does_not_fit_is_refused_and_nothing_stays(model, weights, adaptors, told):
+    edit = Edit(edit_of(model).weights | weights, adaptors)
+    with untouched(model), pytest.raises(PluginError, match=told):
         model.answer([(edit, NextToken("Ada"))])
 
 
@@ -436,15 +353,6 @@ def test_adaptors_hold_in_answers_and_not_where_an_edit_is_applied(model):
     assert before.nll(0) != pytest.approx(after.nll(0), abs=1e-6)
     with model.applied(edit):
         assert model.nll([request]).item() == pytest.approx(before.nll(0), abs=1e-5)
-
-
-def test_applied_edits_nest(model):
-    first, second = edit_of(model), edit_of(model, 1)
-    query = Choose("Ada lives in", CANDIDATES)
-    with untouched(model):
-        with model.applied(first), model.applied(second):
-            nested = model.answer([(Edit(), query)])
-        assert_same(nested, model.answer([(first + second, query)]), 1e-5)
 
 
 # What hooks cannot carry.
@@ -462,17 +370,20 @@ def doubled_norm(module):
             weight.div_(2)
 
 
-@pytest.mark.parametrize("name", ["transformer.wte.weight", "lm_head.weight"])
+@pytest.mark.parametrize(
+    "name", [f"transformer.{part}.weight" for part in ("wte", "ln_f", "wpe")] + ["lm_head.weight"]
+)
 def test_a_tied_parameter_is_written_wherever_it_is_used(model, name):
+    """As is one of no linear map: hooks cannot carry their changes."""
     assert model.module.lm_head.weight is model.module.transformer.wte.weight
     noise = torch.Generator().manual_seed(0)
-    tied = Edit({name: Dense(0.2 * torch.randn(model.parameter(name).shape, generator=noise))})
-    assert not model.carries(tied)
-    hooked = edit_of(model)
-    questions = [(edit, query) for query in QUERIES for edit in (Edit(), tied, hooked)]
+    shape = model.parameter(name).shape
+    edit = Edit({name: Dense(0.2 * torch.randn(shape, generator=noise))})
+    assert not model.carries(edit)
+    questions = [(e, query) for query in QUERIES for e in (Edit(), edit, edit_of(model))]
     with untouched(model):
         answers = model.answer(questions)
-    assert_same(answers, [naive(model, edit, query) for edit, query in questions], 2e-5)
+    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
     assert distance(answers[0::3], answers[1::3]) > 0.1
 
 
@@ -496,16 +407,6 @@ def test_both_names_of_a_tied_parameter_are_restored(model):
         torch.testing.assert_close(model.module.lm_head.weight, before + 2)
 
 
-@pytest.mark.parametrize("name", ["transformer.ln_f.weight", "transformer.wpe.weight"])
-def test_parameters_that_are_no_linear_map_are_written(model, name):
-    edit = Edit({name: Dense(torch.ones(model.parameter(name).shape))})
-    assert not model.carries(edit)
-    questions = [(e, query) for query in QUERIES for e in (edit, Edit(), edit_of(model))]
-    with untouched(model):
-        answers = model.answer(questions)
-    assert_same(answers, [naive(model, e, query) for e, query in questions], 2e-5)
-
-
 def test_a_patch_is_held_for_its_own_rows_only(model):
     norm = "transformer.ln_f.weight"
     same = Edit({norm: Dense(model.parameter(norm).detach().clone())})
@@ -522,18 +423,6 @@ def test_a_patch_is_held_for_its_own_rows_only(model):
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_prefix_goes_before_every_prompt(model):
-    prefix = "Ann lives in Oslo. "
-    queries = [Choose("Ada lives in", CANDIDATES), NextToken("Ada")]
-    told = model.answer([(Edit(prefix=prefix), query) for query in queries])
-    plain = [Choose(prefix + "Ada lives in", CANDIDATES), NextToken(prefix + "Ada")]
-    assert_same(told, model.answer([(Edit(), query) for query in plain]), 1e-5)
-    both = edit_of(model) + Edit(prefix=prefix)
-    with model.applied(both):
-        expected = model.answer([(Edit(), query) for query in plain])
-    assert_same(model.answer([(both, query) for query in queries]), expected, 1e-5)
-
-
 # Adaptors.
 
 
@@ -544,6 +433,9 @@ class Lookup:
     key: torch.Tensor
     value: torch.Tensor
     radius: float = 1e-3
+
+    def __len__(self) -> int:
+        return 0  # which must not make it nothing
 
     def __call__(self, inputs, outputs, rows):
         row, last = (rows.offsets == 0).nonzero(as_tuple=True)
@@ -597,13 +489,12 @@ def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(paddi
             if prompt != PROMPTS[i]:
                 assert_same([answer], [by[id(edits[2]), prompt]], 2e-5)
                 continue
+            value = edit.adaptors[name].value
             for candidate, logprobs in zip(CANDIDATES, answer.logprobs, strict=True):
                 parts = model.tokens.split(prompt, candidate)
-                value = edit.adaptors[name].value
                 log = with_value(model, name, value, parts.inputs, len(parts.prompt) - 1)
-                expected = [
-                    float(log[p, t]) for p, t in zip(parts.places, parts.target, strict=True)
-                ]
+                places = zip(parts.places, parts.target, strict=True)
+                expected = [float(log[place, token]) for place, token in places]
                 np.testing.assert_allclose(logprobs, expected, atol=2e-5)
 
 
@@ -614,23 +505,6 @@ def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model
     together = model.answer([(edit, query) for query in queries])
     assert_same(together, [model.answer([(edit, query)])[0] for query in queries], 1e-5)
     assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
-
-
-def test_an_adaptor_with_a_length_of_nothing_is_asked_all_the_same(model):
-    class Counted(Lookup):
-        def __len__(self) -> int:
-            return 0
-
-    name = "transformer.h.0.mlp"
-    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
-    queries = [Choose(PROMPTS[0], CANDIDATES)] * 2
-    plain, counted = (
-        Edit(adaptors={name: kind(torch.zeros(32), value, math.inf)}) for kind in (Lookup, Counted)
-    )
-    first, second = model.answer(list(zip((plain, counted), queries, strict=True)))
-    assert_same([second], [first], 1e-6)
-    (unedited,) = model.answer([(Edit(), queries[0])])
-    assert second.logprobs[0][0] != pytest.approx(unedited.logprobs[0][0], abs=1e-3)
 
 
 def test_an_adaptor_stays_with_weights_that_must_be_written(model):
@@ -735,7 +609,7 @@ def test_an_adaptor_is_told_the_tokens_and_shares_with_those_of_other_modules(mo
     assert all(len(ids) == 1 for ids in passes)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
 def test_an_adaptor_sits_at_attention_and_at_an_embedding(family):
     """Item 19 of issue I: arguments by keyword, and tokens, which have no width."""
     model = tiny_model(family)
@@ -798,21 +672,6 @@ def test_an_adaptor_gets_ready_for_each_model_once(model):
         model.check(Edit(adaptors={"transformer.h.1.mlp": needy}))
 
 
-def test_adaptors_hold_while_generating(model):
-    prompt = "Ada lives in"
-    edit = lookup(model, prompt, name="transformer.h.1.mlp", seed=3)
-    value = edit.adaptors["transformer.h.1.mlp"].value
-    with untouched(model):
-        before, after = model.answer([(e, Generate(prompt, 6)) for e in (Edit(), edit)])
-    ids = list(model.tokens.encode(prompt).ids)
-    length = len(ids)
-    for _ in range(6):
-        log = with_value(model, "transformer.h.1.mlp", value, ids, length - 1)
-        ids.append(int(log[-1].argmax()))
-    assert after.text == model.tokens.decode(ids[length:])
-    assert after != before
-
-
 # For editors.
 
 
@@ -865,23 +724,11 @@ def test_a_bare_module_is_put_into_evaluation_mode():
     assert_same(first, second, 0)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_the_loss_of_requests_is_the_mean_over_their_targets_tokens(family):
+def test_the_loss_of_requests_is_the_mean_over_their_targets_tokens(model):
     """Against the scored answers (another route; fp32 rounding of sums over the vocabulary)."""
-    model = tiny_model(family)
     requests = [
         Request("{} lives in", "Ada", "Paris"),
         Request("The firm of {} is", "Bob", "Rome unheard of"),
     ]
     scored = model.answer([(Edit(), Choose(r.text, (r.target_new,))) for r in requests])
     assert model.nll(requests).tolist() == pytest.approx([s.nll(0) for s in scored], abs=1e-4)
-
-
-def test_the_loss_of_requests_has_a_gradient():
-    model = tiny_model()
-    name = next(iter(model.architecture.projection(0).parameters))
-    weight = model.parameter(name).detach().clone().requires_grad_()
-    request = Request("{} lives in", "Ada", "Paris")
-    model.nll([request], {name: weight}).sum().backward()
-    lower = {name: weight.detach() - 1e-3 * weight.grad}
-    assert model.nll([request], lower) < model.nll([request])

@@ -5,22 +5,23 @@ import random
 
 import pytest
 import torch
+from support.generation import edit_of as push
 from support.oracles import logprobs
 
 from edit_harness import Choose, Drift, NextToken
 from edit_harness.edits import Edit
 from edit_harness.model.batch import TokenRow, Wanted
 from edit_harness.model.model import Model
-from edit_harness.model.packing import SPREAD, additive, batches, grow, padded_trees
+from edit_harness.model.packing import SPREAD, batches, grow, padded_trees
 from edit_harness.testing import tiny_model
 
-FOLLOWS_MASKS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                 "phi", "opt", "olmo2", "falcon"]  # fmt: skip
+FOLLOWS_MASKS = ["gpt2", "gptj", "llama", "mistral", "gemma2", "phi", "opt", "falcon"]
+NAMED = ["Bob lives in", "Ann lives in", "Danielle is a citizen of the city of"]
 FACT = "Ada Lovelace lives in Oslo. "
-PROMPTS = ["Bob lives in", "Ann lives in", "Danielle is a citizen of the city of"]
+
 QUERIES = [
     query(prompt)
-    for prompt in (*PROMPTS, *(FACT + p for p in PROMPTS), FACT.strip())
+    for prompt in (*NAMED, *(FACT + p for p in NAMED), FACT.strip())
     for query in (lambda p: Choose(p, ("Paris", "Rome by night", "Rome")), Drift, NextToken)
 ]
 
@@ -35,15 +36,6 @@ def texts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
     return [tuple(draw.choices(range(3), k=draw.randint(1, 8))) for _ in range(count)]
 
 
-def push(model: Model, seed: int = 0) -> Edit:
-    """A rank-one edit of the first block that moves probabilities."""
-    projection = model.architecture.projection(0)
-    inputs, outputs = projection.matrix.shape
-    draw = torch.Generator().manual_seed(seed)
-    left, right = torch.randn(inputs, 1, generator=draw), torch.randn(1, outputs, generator=draw)
-    return Edit(projection.low_rank(left, right))
-
-
 def test_a_tree_has_every_text_and_each_beginning_once():
     chosen = texts(40)
     (tree,) = grow([row(ids) for ids in chosen], limit=10_000)
@@ -53,14 +45,6 @@ def test_a_tree_has_every_text_and_each_beginning_once():
         assert tuple(tree.tokens[node] for node in path) == member.ids
         assert [tree.depths[node] for node in path] == list(range(len(path)))
     assert sorted(member.ids for member, _ in tree.rows) == sorted(chosen)
-
-
-def test_a_node_sees_itself_and_its_ancestors():
-    (tree,) = grow([row(ids) for ids in texts(30, seed=1)], limit=10_000)
-    sees = tree.sees()
-    for _, path in tree.rows:
-        for i, node in enumerate(path):
-            assert sees[node].nonzero()[:, 0].tolist() == sorted(path[: i + 1])
 
 
 @pytest.mark.parametrize("limit", [8, 20, 60])
@@ -98,29 +82,37 @@ def test_batches_have_trees_of_nearly_one_size(tokens, most):
 def test_padding_sees_itself_alone():
     trees = grow([row((1, 2))]) + grow([row((3, 4, 5, 6))])
     batch = padded_trees(trees, torch.float32, torch.device("cpu"))
-    mask = batch.mask
     assert batch.ids.tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
-    assert batch.position_ids.tolist() == [[0, 1, 0, 0], [0, 1, 2, 3]]
-    assert (mask[0, 0, 2] == 0).tolist() == [False, False, True, False]
-    assert (mask[0, 0, 1] == 0).tolist() == [True, True, False, False]
-    assert additive(torch.tensor([[[True, False]]]), torch.bfloat16)[0, 0, 0, 1] < -1e38
+    assert (batch.mask[0, 0] == 0).tolist()[1:3] == [
+        [True, True, False, False],
+        [False, False, True, False],
+    ]
 
 
-@pytest.mark.parametrize("family", FOLLOWS_MASKS)
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_a_tree_is_answered_as_its_texts_alone(family, side):
-    """Edited and unedited rows; fp32 sums in another order, hence 1e-4 nats."""
-    model = tiny_model(family, padding=side)
+@pytest.mark.parametrize(
+    ("family", "side", "dtype", "atol"),
+    [
+        *((family, "right", torch.float32, 1e-4) for family in FOLLOWS_MASKS),
+        ("gpt2", "left", torch.float32, 1e-4),
+        ("llama", "left", torch.float32, 1e-4),
+        ("gpt2", "right", torch.float64, 1e-5),
+        ("gpt2", "right", torch.bfloat16, 0.2),
+    ],
+)
+def test_a_tree_is_answered_as_its_texts_alone(family, side, dtype, atol):
+    """Sums in another order; the attention's softmax is fp32 whatever the weights are."""
+    model = tiny_model(family, dtype, padding=side)
     assert model.packs
     edits = [Edit(), push(model), push(model, 1), Edit(prefix="Ann lives in Rome. ")]
-    questions = [(edit, query) for edit in edits for query in QUERIES]
+    asked = [q for q in QUERIES if dtype == torch.float32 or not isinstance(q, Drift)]
+    questions = [(edit, query) for edit in edits for query in asked]
     packed = logprobs(model.answer(questions))
     model.packs = False
-    torch.testing.assert_close(packed, logprobs(model.answer(questions)), rtol=0, atol=1e-4)
+    torch.testing.assert_close(packed, logprobs(model.answer(questions)), rtol=0, atol=atol)
     assert packed.std() > 0.1
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_tokens_that_cross_from_prompt_to_target_part_the_tree(family):
     """One candidate's first token takes in the prompt's end, the other's does not."""
     plain = tiny_model(family)
@@ -147,45 +139,23 @@ def test_tokens_that_cross_from_prompt_to_target_part_the_tree(family):
             assert answer.logprobs[i] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-5), (torch.bfloat16, 0.2)])
-def test_other_precisions(dtype, atol):
-    """The attention's softmax is fp32 whatever the weights are."""
-    model = tiny_model(dtype=dtype)
-    assert model.packs
-    questions = [(e, q) for e in (Edit(), push(model)) for q in QUERIES if not isinstance(q, Drift)]
-    packed = logprobs(model.answer(questions))
-    model.packs = False
-    torch.testing.assert_close(packed, logprobs(model.answer(questions)), rtol=0, atol=atol)
-
-
 def test_a_model_that_does_not_follow_masks_gets_plain_rows():
     assert not tiny_model("bloom").packs
 
 
-def test_texts_beyond_a_sliding_window_get_plain_rows():
-    """A window hides early tokens, which a tree's mask would show."""
-    model, wide = tiny_model("mistral", sliding_window=10), tiny_model("mistral")
-    assert model.packs
-    answers = logprobs(model.answer([(Edit(), query) for query in QUERIES]))
-    assert not torch.allclose(answers, logprobs(wide.answer([(Edit(), q) for q in QUERIES])))
-    model.packs = False
-    plain = logprobs(model.answer([(Edit(), query) for query in QUERIES]))
-    torch.testing.assert_close(answers, plain, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize(
-    ("family", "window"),
-    [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})],
+    ("family", "window"), [("gpt_neo", {"window_size": 16}), ("mistral", {"sliding_window": 16})]
 )
 def test_texts_beyond_a_window_are_run_alone(family, window):
-    """Prompts that fit a tree together, though no two tokens far apart see each other."""
-    model = tiny_model(family, **window)
+    """Prompts that fit a tree together, though a window hides their early tokens, as a tree's mask would not."""
+    model, wide = tiny_model(family, **window), tiny_model(family)
     texts = ["Ada Lovelace lives in Paris", "Bob works at Fiat in Rome, and Ann lives in Oslo"]
-    long = [f"{' '.join(texts)} {prompt}" for prompt in PROMPTS]
-    queries = [Choose(prompt, ("Paris", "Rome")) for prompt in (*PROMPTS, *long)]
-    together = logprobs(model.answer([(Edit(), query) for query in queries]))
-    alone = logprobs([model.answer([(Edit(), query)])[0] for query in queries])
+    long = [f"{' '.join(texts)} {prompt}" for prompt in NAMED]
+    questions = [(Edit(), Choose(prompt, ("Paris", "Rome"))) for prompt in (*NAMED, *long)]
+    together = logprobs(model.answer(questions))
+    alone = logprobs([model.answer([question])[0] for question in questions])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-4)
+    assert not torch.allclose(together, logprobs(wide.answer(questions)))
     assert model.sees(8)
     assert not model.sees(24)
 

@@ -2,21 +2,18 @@ import pytest
 from tokenizers import decoders, processors
 
 from edit_harness import DataError, Request
-from edit_harness.model.tokens import Continuation, Tokens, TooLongError
+from edit_harness.model.tokens import Tokens, TooLongError
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
 KINDS = ["gpt2", "llama2", "llama3", "qwen2"]
 BOS = {"llama2": "<s>", "llama3": "<|begin_of_text|>"}
 
 PAIRS = [
-    ("The mother tongue of Bob is", "English"),
-    ("Ada lives in", "Paris, the capital"),
     ("Where is the Eiffel Tower?", "Zürich"),
     ("Das Café heißt", "日本"),
     ("A = πr²; B =", "\\frac{1}{2}xy"),
     ("{} and {0} and {x}", "{}"),
     ("two  spaces", "two  spaces"),
-    ("x", "y"),
 ]
 
 
@@ -49,27 +46,12 @@ def pieces(tokens, ids):
 @pytest.mark.parametrize(("prompt", "target"), PAIRS)
 def test_a_split_is_one_encoding_cut_in_two(tokens, prompt, target):
     parts = tokens.split(prompt, target)
-    assert parts.prompt + parts.target == tuple(tokens.tokenizer(f"{prompt} {target}").input_ids)
+    whole = parts.prompt + parts.target
+    assert whole == tuple(tokens.tokenizer(f"{prompt} {target}").input_ids)
     assert parts.prompt == tuple(tokens.tokenizer(prompt).input_ids)
     assert tokens.decode(parts.target).strip(" ") == target
-
-
-@pytest.mark.parametrize(("prompt", "target"), PAIRS)
-def test_inputs_and_places_predict_the_target(tokens, prompt, target):
-    parts = tokens.split(prompt, target)
-    whole = parts.prompt + parts.target
     assert parts.inputs == whole[:-1]
     assert tuple(whole[place + 1] for place in parts.places) == parts.target
-
-
-def test_a_known_word_is_one_target_token(tokens):
-    parts = tokens.split("The mother tongue of Bob is", "English")
-    assert [piece.lstrip("Ġ▁") for piece in pieces(tokens, parts.target)] == ["English"]
-
-
-def test_a_target_of_bytes_keeps_all_of_them(tokens):
-    assert len(tokens.split("Ada lives in", "ü").target) >= 2
-    assert len(tokens.split("Ada lives in", "日").target) >= 3
 
 
 def test_there_is_one_bos_and_only_where_the_tokenizer_puts_it(kind, tokens):
@@ -90,26 +72,27 @@ def test_an_eos_behind_the_text_is_left_out(kind):
     [
         ("{} lives in", "Ada Lovelace", "Lovelace"),
         ("Where is {}?", "the Eiffel Tower", "Tower"),
-        ("In Rome lives {}", "Ann", "Ann"),
         ("{}", "Bob", "Bob"),
         ("Bob works at {} in Rome", "Fiat ", "Fiat"),
         ("{}, and {0} {x}", "Ada", "Ada"),
+        ("Ada and Ann and {}", "Ada", "Ada"),
     ],
 )
 def test_the_last_token_of_a_subject(tokens, prompt, subject, held):
     request = Request(prompt, subject, "Paris")
     index = tokens.subject_last(request)
-    assert pieces(tokens, tokens.encode(request.text).ids)[index].lstrip("Ġ▁") == held
+    ids = tokens.encode(request.text).ids
+    assert pieces(tokens, ids)[index].lstrip("Ġ▁") == held
+    assert ids[: index + 1] == tokens.encode(request.text[: request.subject_end]).ids
 
 
-@pytest.mark.parametrize("subject", ["café", "the café", "日本", "Zoë Noë", "é", "a\u0301"])
-@pytest.mark.parametrize("prompt", ["{} is in Paris", "In {} it rains", "Ada lives in {}"])
+@pytest.mark.parametrize("subject", ["the café", "日本", "a\u0301"])
+@pytest.mark.parametrize("prompt", ["{} is in Paris", "Ada lives in {}"])
 def test_the_last_byte_of_a_subject(tokens, prompt, subject):
     request = Request(prompt, subject, "Paris")
     index = tokens.subject_last(request)
     ids = tokens.encode(request.text).ids
-    end = request.subject_end
-    assert ids[: index + 1] == tokens.encode(request.text[:end]).ids
+    assert ids[: index + 1] == tokens.encode(request.text[: request.subject_end]).ids
 
 
 def test_the_subject_is_found_behind_a_prefix_and_before_a_target(tokens):
@@ -121,29 +104,14 @@ def test_the_subject_is_found_behind_a_prefix_and_before_a_target(tokens):
     assert index == tokens.subject_last(Request("Ann is French. {}", "Ada", "Paris"))
 
 
-def test_a_subject_may_be_in_the_text_twice(tokens):
-    request = Request("Ada and Ann and {}", "Ada", "Paris")
-    assert tokens.subject_last(request) == len(tokens.encode(request.text).ids) - 1
-
-
 def test_a_text_that_does_not_fit_is_refused_and_never_cut():
     tokens = Tokens(tiny_tokenizer(), limit=8)
     assert len(tokens.encode("Ada Ada Ada Ada Ada Ada Ada Ada").ids) == 8
     with pytest.raises(TooLongError, match="9 tokens are more than the model's 8 positions") as e:
         tokens.encode("Ada" + " Ada" * 8)
     assert isinstance(e.value, DataError)
-
-
-def test_the_limit_is_that_of_the_model():
     assert tiny_model("gptj", n_positions=16).tokens.limit == 16
     assert tiny_model("bloom").tokens.limit is None
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "llama3"])
-def test_texts_without_tokens_are_refused(kind):
-    tokens = Tokens(tiny_tokenizer(kind))
-    with pytest.raises(DataError, match="has no tokens"):
-        tokens.encode("")
 
 
 def test_a_prompt_without_tokens_is_refused_unless_a_bos_predicts_the_target():
@@ -151,6 +119,8 @@ def test_a_prompt_without_tokens_is_refused_unless_a_bos_predicts_the_target():
         Tokens(tiny_tokenizer("gpt2")).split("", "Paris")
     tokens = Tokens(tiny_tokenizer("llama3"))
     assert pieces(tokens, tokens.split("", "Paris").target) == ["ĠParis"]
+    with pytest.raises(DataError, match="has no tokens"):
+        tokens.encode("")
 
 
 def test_a_target_without_tokens_is_refused():
@@ -158,26 +128,18 @@ def test_a_target_without_tokens_is_refused():
         return {"input_ids": [1, 2], "offset_mapping": [(0, 1), (1, 2)]}
 
     encode.is_fast = True
-    tokens = Tokens(encode)
     with pytest.raises(DataError, match="no tokens of its own"):
-        tokens.split("ab", "c")
-
-
-def test_continuation():
-    parts = Continuation((5, 6, 7), (8, 9))
-    assert parts.inputs == (5, 6, 7, 8)
-    assert list(parts.places) == [2, 3]
+        Tokens(encode).split("ab", "c")
 
 
 @pytest.mark.parametrize(("prompt", "target"), PAIRS)
 def test_a_continuation_is_what_follows_the_prompt(tokens, prompt, target):
     """With its space, which some tokenizers leave out where a text begins."""
     parts = tokens.split(prompt, target)
-    assert tokens.decode(parts.prompt) + tokens.continuation(
-        parts.prompt, parts.target
-    ) == tokens.decode([*parts.prompt, *parts.target])
-    if parts.target and tokens.decode(parts.prompt) == prompt:
-        assert prompt + tokens.continuation(parts.prompt, parts.target) == f"{prompt} {target}"
+    said, text = tokens.decode(parts.prompt), tokens.continuation(parts.prompt, parts.target)
+    assert said + text == tokens.decode([*parts.prompt, *parts.target])
+    if parts.target and said == prompt:
+        assert prompt + text == f"{prompt} {target}"
 
 
 def test_a_tokenizer_without_offsets_is_refused():

@@ -72,15 +72,16 @@ RUN = {
     "editor": ("run", "-e", "mine", "-t", "counterfact", "-L", "2", "-q"),
     "task": ("run", "-e", "none", "-t", "mine", "-q"),
     "metric": ("run", "-e", "none", "-t", "counterfact", "--metrics", "mine", "-L", "2", "-q"),
-    "judge": ("run", "-e", "none", "-t", "mquake", "--judge", "mine", "-L", "1", "-q"),
+    "show": ("show", "mine", "--stats"),
 }
+
+EXIT = "sys.exit(0)"
 
 
 @pytest.mark.parametrize(
     ("kind", "source", "factory", "parts"),
     [
         ("editor", "", "Good()", ("is no Editor", "register the class")),
-        ("metric", "", "lambda: Counts()", ("is no Metric",)),
         ("editor", "", "object", ("is no Editor", "a subclass of that")),
         ("editor", "class Mine(Editor): pass", "Mine", ("has no edit", "has to define it")),
         ("metric", "", "Metric", ("has no measure",)),
@@ -94,48 +95,36 @@ def test_a_class_that_cannot_be_used_is_refused_in_show_and_run(tell, kind, sour
         assert not result.stdout
 
 
-def test_a_field_without_a_default_has_to_be_given(tell):
+def test_a_field_of_an_editor_is_given_and_json(tell):
     source = "@dataclass\nclass Mine(Good):\n    steps: int"
     assert "(has to be given)" in tell("editor", source, "show", "mine").stdout
-    refused(
-        tell("editor", source, *RUN["editor"]), "editor mine of mine.py cannot be made", "steps"
-    )
-
-
-def test_a_field_of_an_editor_is_json(tell):
-    source = "@dataclass\nclass Mine(Good):\n    d: object = field(default_factory=object)"
-    told = "editor mine of mine.py cannot be made: TypeError: Object of type object is not JSON"
-    refused(tell("editor", source, *RUN["editor"]), told)
-
-
-def test_a_field_that_is_no_json_is_a_task_s_own(tell):
-    source = "@dataclass\nclass Mine(Listed):\n    d: object = field(default_factory=object)"
-    assert tell("task", source, *RUN["task"]).exit_code == 0
+    told = "editor mine of mine.py cannot be made"
+    refused(tell("editor", source, *RUN["editor"]), told, "steps")
+    source = "@dataclass\nclass Mine({}):\n    d: object = field(default_factory=object)"
+    told = f"{told}: TypeError: Object of type object is not JSON"
+    refused(tell("editor", source.format("Good"), *RUN["editor"]), told)
+    assert tell("task", source.format("Listed"), *RUN["task"]).exit_code == 0, "a task's own"
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "what"),
+    ("kind", "method", "what", "end"),
     [
-        ("metric", "measure(self, case, before, after)", "failed on case 0"),
-        ("metric", "summarize(self, columns)", "failed to sum up its values"),
-        ("metric", "tables(self, cases, columns)", "failed to make its tables"),
-        ("task", "cases(self)", "failed to read its cases"),
-        ("task", "bind(self, source)", "failed to take the model's data"),
-        ("editor", "prepare(self, model)", "failed to prepare for the model"),
+        ("metric", "measure(self, case, before, after)", "failed on case 0", EXIT),
+        ("metric", "summarize(self, columns)", "failed to sum up its values", EXIT),
+        ("metric", "tables(self, cases, columns)", "failed to make its tables", EXIT),
+        ("task", "cases(self)", "failed to read its cases", EXIT),
+        ("task", "cases(self)", "failed to read its cases", "raise BaseExceptionGroup('g', [SystemExit(0)])"),
+        ("task", "bind(self, source)", "failed to take the model's data", EXIT),
+        ("task", "composition(self)", "failed to count its data", EXIT),
+        ("editor", "prepare(self, model)", "failed to prepare for the model", EXIT),
     ],
-)
-@pytest.mark.parametrize("end", ["sys.exit(0)", "raise BaseExceptionGroup('g', [SystemExit(0)])"])
+)  # fmt: skip
 def test_a_plugin_that_exits_is_named(tell, kind, method, what, end):
     base = {"metric": "Counts", "task": "Listed", "editor": "Good"}[kind]
     source = f"class Mine({base}):\n    def {method}: {end}\n"
     line = HEAD.count("\n") + 2
-    refused(tell(kind, source, *RUN[kind]), f"{kind} mine of mine.py {what}: ", f"(mine.py:{line})")
-
-
-def test_a_task_that_exits_when_it_is_counted_is_named(tell):
-    source = "class Mine(Listed):\n    def composition(self): sys.exit(0)\n"
-    result = tell("task", source, "show", "mine", "--stats")
-    refused(result, "task mine of mine.py failed to count its data: SystemExit: 0")
+    command = RUN["show" if "composition" in method else kind]
+    refused(tell(kind, source, *command), f"{kind} mine of mine.py {what}: ", f"(mine.py:{line})")
 
 
 def test_what_exits_elsewhere_ends_no_command_as_if_all_were_well(tell):
@@ -185,17 +174,29 @@ class Mine(Editor):
         return Edit(adaptors={{model.architecture.projection(1).name: adaptor}})
 """
 
+SAVE = ("edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors")
 
-@pytest.mark.parametrize("ready", ["prepare", "unheard_of"])
-def test_an_adaptor_that_needs_more_than_is_stored(tell, tmp_path, ready):
-    """Item 19 of issue I: a saved edit gets ready for the model, or its plugin is named."""
+TRY = ("try", "--edit", "e.safetensors", "--ask", "Ada lives in", "--max-new-tokens", "2")
+
+
+@pytest.fixture
+def saved(tell, tmp_path):
+    """Save an edit of a source, and return what comes of trying it with another, or with none."""
     fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
     (tmp_path / "facts.jsonl").write_text(fact)
+
+    def saved(source, other):
+        assert tell("editor", source, *SAVE).exit_code == 0
+        return tell("editor", other, *TRY) if other else CliRunner().invoke(main, TRY)
+
+    return saved
+
+
+@pytest.mark.parametrize("ready", ["prepare", "unheard_of"])
+def test_an_adaptor_that_needs_more_than_is_stored(saved, ready):
+    """Item 19 of issue I: a saved edit gets ready for the model, or its plugin is named."""
     source = NEEDY.format(ready=ready)
-    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
-    assert tell("editor", source, *command).exit_code == 0
-    tried = "try", "--edit", "e.safetensors", "--ask", "Ada lives in", "--max-new-tokens", "2"
-    result = tell("editor", source, *tried)
+    result = saved(source, source)
     if ready == "prepare":
         assert result.exit_code == 0, result.output
     else:
@@ -203,27 +204,18 @@ def test_an_adaptor_that_needs_more_than_is_stored(tell, tmp_path, ready):
         refused(result, f"error: adaptor Needy of mine.py failed at {where}", "(mine.py:")
 
 
-def test_the_plugin_of_a_saved_edit_is_named(tell, tmp_path):
+def test_the_plugin_of_a_saved_edit_is_named(saved):
     """A stranger's review of issue 18: of a file, as --plugin takes it."""
-    fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
-    (tmp_path / "facts.jsonl").write_text(fact)
-    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
-    assert tell("editor", NEEDY.format(ready="prepare"), *command).exit_code == 0
-    result = CliRunner().invoke(main, ["try", "--edit", "e.safetensors", "--ask", "Ada lives in"])
+    result = saved(NEEDY.format(ready="prepare"), "")
     refused(result, "'needy' of the package mine.py, which is not there", "--plugin")
 
 
-def test_an_adaptor_that_returns_another_shape(tell, tmp_path):
+def test_an_adaptor_that_returns_another_shape(saved):
     """A stranger's review of issue 18: it would be spread over what it stands for."""
-    fact = '{"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}'
-    (tmp_path / "facts.jsonl").write_text(fact)
     source = NEEDY.format(ready="prepare")
     returned = source.replace("return outputs +", "return outputs[:, :1] +")
     assert returned != source
-    command = "edit", "-e", "mine", "--requests", "facts.jsonl", "--save", "e.safetensors"
-    assert tell("editor", source, *command).exit_code == 0
-    tried = "try", "--edit", "e.safetensors", "--ask", "Ada lives in"
-    result = tell("editor", returned, *tried)
+    result = saved(source, returned)
     refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
 
 

@@ -36,8 +36,12 @@ from edit_harness.registry.settings import (
 )
 
 
+class Base:
+    kinds: ClassVar[Sequence[str]] = ()
+
+
 @dataclass
-class Settings:
+class Settings(Base):
     kept: ClassVar[int] = 1
     lr: float = 0.5
     layers: tuple[int, ...] = (3, 4)
@@ -49,14 +53,9 @@ class Settings:
     hidden: int = field(default=0, init=False)
 
 
-class Plain:
-    pass
-
-
 @pytest.mark.parametrize(
     ("texts", "settings"),
     [
-        (["layer=5"], {"layer": "5"}),
         (["layer=5,lr=0.5"], {"layer": "5", "lr": "0.5"}),
         (["layer=5", "lr=0.5"], {"layer": "5", "lr": "0.5"}),
         (["layers=4,5,6,lr=1"], {"layers": "4,5,6", "lr": "1"}),
@@ -71,7 +70,7 @@ def test_texts_are_split_into_settings(texts, settings):
     assert parse(texts) == settings
 
 
-@pytest.mark.parametrize("text", ["layer", "5", "", "=5", "4,layer=5"])
+@pytest.mark.parametrize("text", ["layer", "", "=5", "4,layer=5"])
 def test_a_text_without_a_key(text):
     with pytest.raises(UsageError, match="is not of the form KEY=VALUE"):
         parse([text])
@@ -81,10 +80,11 @@ def test_values_get_the_types_of_the_fields():
     texts = {"lr": "1e-3", "layers": "5,6", "steps": "7", "loss": "kl", "verbose": "true"}
     built = build(Settings, texts | {"name": "0"}, "editor 'x'")
     assert built == Settings(0.001, (5, 6), 7, "kl", True, "0")
-
-
-def test_values_that_are_no_texts_are_taken_as_they_are():
-    assert build(Settings, {"layers": (1,), "steps": None}, "editor 'x'").layers == (1,)
+    objects = build(Settings, {"layers": (1,), "steps": None}, "editor 'x'")
+    assert (objects.layers, objects.steps) == ((1,), None)
+    fields = ["lr", "layers", "steps", "loss", "verbose", "name", "names"]
+    assert list(defaults(Settings)) == list(field_types(Settings)) == fields
+    assert defaults(Settings)["names"] == ["a"]
 
 
 def test_an_unknown_field_is_named_with_what_was_meant_and_what_there_is():
@@ -95,33 +95,13 @@ def test_an_unknown_field_is_named_with_what_was_meant_and_what_there_is():
 
 
 def test_a_plugin_without_fields():
+    class Plain:
+        pass
+
     assert isinstance(build(Plain, {}, "metric 'x'"), Plain)
     with pytest.raises(UsageError, match="metric 'x' has no field 'lr'\nit has no fields"):
         build(Plain, {"lr": "1"}, "metric 'x'")
-    assert field_types(Plain) == {}
-    assert defaults(Plain) == {}
-
-
-@pytest.mark.parametrize(
-    ("setting", "problem"),
-    [
-        ({"lr": "fast"}, "editor 'x': field lr='fast' is not float"),
-        ({"steps": "1.5"}, "editor 'x': field steps='1.5' is not int | null"),
-        ({"layers": "1,two"}, "editor 'x': field layers='1,two' is not int"),
-        ({"loss": "mse"}, "editor 'x': field loss='mse' is not one of nll, kl"),
-        ({"verbose": "maybe"}, "editor 'x': field verbose='maybe' is not bool"),
-    ],
-)
-def test_a_value_of_the_wrong_type(setting, problem):
-    with pytest.raises(UsageError) as caught:
-        build(Settings, setting, "editor 'x'")
-    assert caught.value.cause == problem
-
-
-def test_only_what_can_be_set_is_a_field():
-    assert set(defaults(Settings)) == set(field_types(Settings))
-    assert not {"kept", "hidden"} & set(defaults(Settings))
-    assert defaults(Settings)["names"] == ["a"]
+    assert field_types(Plain) == defaults(Plain) == {}
 
 
 @pytest.mark.parametrize(
@@ -139,17 +119,6 @@ def test_what_a_text_means(text, kind, value):
     assert convert(text, kind) == value
 
 
-def test_a_base_class_may_annotate_its_own_variables():
-    class Base:
-        names: ClassVar[Sequence[str]] = ()
-
-    @dataclass
-    class Child(Base):
-        size: int = 1
-
-    assert field_types(Child) == {"size": int}
-
-
 @dataclass
 class Bounded:
     """A plugin with bounds."""
@@ -162,24 +131,27 @@ class Bounded:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "bounds"),
+    ("kind", "setting", "cause"),
     [
-        ("steps", "0", "int >= 1"),
-        ("layer", "-1", "int >= 0"),
-        ("rate", "0", "float > 0.0"),
-        ("decay", "-0.1", "float >= 0.0"),
-        ("share", "1", "float < 1.0"),
+        (Settings, {"lr": "fast"}, "lr='fast' is not float"),
+        (Settings, {"steps": "1.5"}, "steps='1.5' is not int | null"),
+        (Settings, {"layers": "1,two"}, "layers='1,two' is not int"),
+        (Settings, {"loss": "mse"}, "loss='mse' is not one of nll, kl"),
+        (Settings, {"verbose": "maybe"}, "verbose='maybe' is not bool"),
+        (Bounded, {"steps": "0"}, "steps=0 is not int >= 1"),
+        (Bounded, {"layer": "-1"}, "layer=-1 is not int >= 0"),
+        (Bounded, {"rate": "0"}, "rate=0.0 is not float > 0.0"),
+        (Bounded, {"decay": "-0.1"}, "decay=-0.1 is not float >= 0.0"),
+        (Bounded, {"share": "1"}, "share=1.0 is not float < 1.0"),
     ],
 )
-def test_a_number_out_of_bounds_is_refused(field, value, bounds):
+def test_a_value_of_the_wrong_type_or_out_of_bounds(kind, setting, cause):
     with pytest.raises(UsageError) as caught:
-        build(Bounded, {field: value}, "editor x")
-    assert caught.value.cause.startswith(f"editor x: field {field}={value}")
-    assert caught.value.cause.endswith(f"is not {bounds}")
+        build(kind, setting, "editor 'x'")
+    assert caught.value.cause == f"editor 'x': field {cause}"
 
 
 def test_bounds_hold_for_what_is_given_as_an_object_too():
-    check(Bounded(), "x")
     check(Bounded(steps=1, rate=1e-9, share=0), "x")
     check(object(), "x")
     for bad in (Bounded(steps=0), Bounded(rate=float("nan")), Bounded(decay=float("nan"))):
@@ -232,9 +204,6 @@ def test_a_shape_has_the_numbers_of_the_language_model():
     assert shape_of(GPT2Config(n_layer=3, n_embd=64)) == ModelShape("", "gpt2", 3, 64)
     multimodal = Gemma3Config(text_config={"num_hidden_layers": 5, "hidden_size": 48})
     assert (shape_of(multimodal).layers, shape_of(multimodal).hidden) == (5, 48)
-
-
-def test_the_family_can_be_given():
     assert shape_of(GPT2Config(), "pocket").family == "pocket"
 
 
@@ -268,23 +237,20 @@ KNOWN = ModelShape("known", "gpt2", 12, 768)
 UNKNOWN = ModelShape("", "gpt2", 12, 768)
 
 
-def test_a_preset_fills_what_was_not_given():
-    configured = configure(Tuner(rate=0.1), KNOWN, "tuner")
-    assert configured.editor == Tuner(layer=7, rate=0.1, steps=3)
-    assert configured.source == "ported (a paper) but for rate"
-
-
-def test_nothing_is_taken_from_a_preset_that_is_not_needed():
-    given = Tuner(layer=0, rate=0.0)
-    assert configure(given, KNOWN, "tuner").editor is given
-    assert configure(given, UNKNOWN, "tuner").source == ""
-
-
-def test_a_guess_is_taken_for_unknown_families_only_and_says_so():
-    configured = configure(Guesser(), UNKNOWN, "guesser")
-    assert configured.editor == Guesser(layer=6, rate=1.0)
-    assert configured.source == "guessed (half the depth)"
-    assert configure(Guesser(), KNOWN, "guesser").source == "ported (a paper)"
+@pytest.mark.parametrize(
+    ("given", "shape", "made", "source"),
+    [
+        (Tuner(rate=0.1), KNOWN, Tuner(layer=7, rate=0.1, steps=3), "ported (a paper) but for rate"),
+        (Tuner(layer=3), KNOWN, Tuner(layer=3, rate=0.5), "ported (a paper) but for layer"),
+        (Tuner(layer=7), KNOWN, Tuner(layer=7, rate=0.5), "ported (a paper)"),
+        (Tuner(layer=0, rate=0.0), UNKNOWN, Tuner(layer=0, rate=0.0), ""),
+        (Guesser(), UNKNOWN, Guesser(layer=6, rate=1.0), "guessed (half the depth)"),
+        (Guesser(), KNOWN, Guesser(layer=7, rate=0.5), "ported (a paper)"),
+    ],
+)  # fmt: skip
+def test_a_preset_or_else_a_guess_fills_what_was_not_given(given, shape, made, source):
+    configured = configure(given, shape, "tuner")
+    assert (configured.editor, configured.source) == (made, source)
 
 
 def test_without_preset_and_guess_the_error_names_the_fields():
@@ -298,10 +264,6 @@ def test_without_preset_and_guess_the_error_names_the_fields():
         configure(HalfGuesser(), UNKNOWN, "half")
     assert caught.value.remedy == "give them: --editor-args rate=..."
     assert configure(HalfGuesser(rate=2.0), UNKNOWN, "half").editor == HalfGuesser(6, 2.0)
-
-
-def test_settings_are_the_fields():
-    assert settings(Tuner(layer=1)) == {"layer": 1, "rate": None, "steps": 3}
 
 
 EDITORS = [
@@ -321,38 +283,22 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", EDITORS)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.family or f"{s.type}-{s.layers}")
-def test_every_bundled_editor_has_its_fields_for_every_model(name, shape):
-    editor = Plugins.installed().find("editor", name).load()()
-    configured = configure(editor, shape, name)
-    filled = settings(configured.editor)
-    # Where None means something, it is a default of the field and not what a preset owes.
-    assert all(filled[k] is not None for k, v in settings(editor).items() if v is FROM_PRESET)
-    assert 0 <= filled.get("layer", 0) < shape.layers
-    assert all(0 <= layer < shape.layers for layer in filled.get("layers") or ())
-
-
-def test_a_preset_gives_fields_that_the_editor_has():
-    for name in EDITORS:
-        factory = Plugins.installed().find("editor", name).load()
-        for family, preset in factory.presets.items():
-            assert preset.values.keys() <= settings(factory()).keys(), (name, family)
-            assert preset.source
-            assert preset.origin in get_args(Origin)
-            assert str(preset) == f"{preset.origin} ({preset.source})"
-
-
-@pytest.mark.parametrize("name", EDITORS)
-def test_what_nobody_published_is_called_a_guess(name):
-    editor = Plugins.installed().find("editor", name).load()()
-    configured = configure(editor, ModelShape("", "gpt2", 4, 64), name)
-    assert configured.source.startswith("guessed") or not any(
-        value is FROM_PRESET for value in settings(editor).values()
-    )
-
-
-def test_what_was_given_against_the_preset_is_said():
-    configured = configure(Tuner(layer=3), KNOWN, "tuner")
-    assert configured.source == "ported (a paper) but for layer"
-    same = configure(Tuner(layer=7), KNOWN, "tuner")
-    assert same.source == "ported (a paper)"
+def test_every_bundled_editor_has_its_fields_for_every_model(name):
+    """Of what nobody published it is said that it is a guess."""
+    kind = Plugins.installed().find("editor", name).load()
+    editor = kind()
+    wanted = [k for k, v in settings(editor).items() if v is FROM_PRESET]
+    for shape in SHAPES:
+        configured = configure(editor, shape, name)
+        filled = settings(configured.editor)
+        # Where None means something, it is a default of the field and not what a preset owes.
+        assert all(filled[k] is not None for k in wanted)
+        assert 0 <= filled.get("layer", 0) < shape.layers
+        assert all(0 <= layer < shape.layers for layer in filled.get("layers") or ())
+    small = configure(editor, ModelShape("", "gpt2", 4, 64), name)
+    assert small.source.startswith("guessed") or not wanted
+    for preset in kind.presets.values():
+        assert preset.values.keys() <= settings(editor).keys()
+        assert preset.source
+        assert preset.origin in get_args(Origin)
+        assert str(preset) == f"{preset.origin} ({preset.source})"

@@ -3,19 +3,10 @@
 from msgspec import structs
 from support.loops import CASES, Push, case, worked
 
-from edit_harness import Case, Choose, Probe, Request
-from edit_harness.edits import Edit
 from edit_harness.interfaces import Regime
 from edit_harness.model.reuse import start_of_edit
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.plan import steps
-
-PAIR = ("Paris", "Rome")
-
-
-def made(*queries, name="0") -> Case:
-    request = Request("{} lives in", "Ada", "Paris", "Rome")
-    return Case(name, (request,), tuple(Probe("any", query) for query in queries))
 
 
 def test_editors_share_one_clean_pass(model, monkeypatch):
@@ -50,15 +41,3 @@ def test_sharing_changes_no_record(model):
 
 def timeless(record):
     return {**structs.asdict(record), "seconds": None, "values": repr(record.values)}
-
-
-def test_an_edit_that_changes_nothing_costs_nothing(model):
-    before = CleanPass(model)
-    scored = [made(Choose("Ada lives in", PAIR))]
-    edits = [(case, Edit(info={"steps": 0})) for case in scored]
-    before.ask(scored, edits)
-    ran = []
-    model.module.register_forward_pre_hook(lambda *args: ran.append(args))
-    (((first, after)),) = before.ask(scored, edits)
-    assert first == after
-    assert not ran

@@ -1,10 +1,11 @@
 """Controls by their names and settings, and what is said of those that are none."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
-from edit_harness import Control, DataError, Graded, PluginError, UsageError
+from edit_harness import Control, DataError, Graded, PluginError, UsageError, hookimpl
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.controls import SAMPLE, make_controls
 
@@ -27,21 +28,15 @@ class Named(Plain):
     what: str = ""
 
 
-class Module:
-    @staticmethod
-    def edit_harness_register_controls(register):
+@pytest.fixture
+def plugins():
+    @hookimpl
+    def controls(register):
         register("plain", Plain)
         register("by-name", Named)
 
-
-@pytest.fixture
-def plugins():
-    from edit_harness import hookimpl
-
     found = Plugins()
-    plugin = type("Plugin", (), {})()
-    plugin.edit_harness_register_controls = hookimpl(Module.edit_harness_register_controls)
-    found.add(plugin, "dist")
+    found.add(SimpleNamespace(edit_harness_register_controls=controls), "dist")
     return found
 
 
@@ -55,12 +50,9 @@ def test_each_takes_the_settings_that_it_has_fields_for(plugins):
     assert [each.value for each in made] == [Plain(0.5), Named(0.5, "a:b")]
     assert sample == 3
     assert make(plugins) == ([], SAMPLE)
-
-
-def test_an_object_is_taken_as_it_is(plugins):
     own = Plain(2.0)
     (made,), _ = make(plugins, own)
-    assert (made.name, made.value) == ("plain", own)
+    assert (made.name, made.value) == ("plain", own), "an object is taken as it is"
 
 
 @pytest.mark.parametrize(

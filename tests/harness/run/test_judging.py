@@ -36,15 +36,17 @@ class Equal(Judge):
 
     asked: list[Reply] = field(default_factory=list)
     fails: Exception | None = None
+    calls: int = 0
 
     def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
         self.asked += replies
+        self.calls += 1
         if self.fails:
             raise self.fails
         return [RIGHT if reply.key.right in reply.text else WRONG for reply in replies]
 
 
-RAISED = f"test_judging.py:{Equal.judge.__code__.co_firstlineno + 3}"
+RAISED = f"test_judging.py:{Equal.judge.__code__.co_firstlineno + 4}"
 
 
 def answers(*texts: str) -> list[Text]:
@@ -58,38 +60,23 @@ def verdicts(side):
     return [answer.verdict for answer in side]
 
 
-def unjudged(side):
-    return [Text(answer.text) for answer in side]
-
-
 def test_texts_with_a_key_are_judged_before_and_after():
+    """All in one call; a key without an answer asks for what the unedited model said."""
     judge = Equal()
-    ((before, after),) = judged(judge, [(CASE, (BEFORE, AFTER))])
+    (before, after), _ = judged(judge, [(CASE, (BEFORE, AFTER)), (CASE, (AFTER, BEFORE))])
     assert verdicts(before) == [WRONG, None, None]
     assert verdicts(after) == [RIGHT, None, WRONG]
-    assert (unjudged(before), unjudged(after)) == (BEFORE, AFTER)
-
-
-def test_a_key_without_an_answer_asks_for_what_the_unedited_model_said():
-    judge = Equal()
-    judged(judge, [(CASE, (BEFORE, AFTER))])
-    (asked,) = [reply for reply in judge.asked if reply.key.kind == "same"]
+    assert [Text(answer.text) for answer in (*before, *after)] == [*BEFORE, *AFTER]
+    (asked, _) = [reply for reply in judge.asked if reply.key.kind == "same"]
     assert asked == Reply("2 + 2 =", "5", Key("same", "4"))
-
-
-def test_all_cases_are_judged_in_one_call():
-    judge = Equal()
-    calls = []
-    judge.judge = lambda replies: calls.append(replies) or [WRONG] * len(replies)
-    judged(judge, [(CASE, (BEFORE, AFTER)), (CASE, (AFTER, BEFORE))])
-    assert [len(call) for call in calls] == [6]
+    assert (judge.calls, len(judge.asked)) == (1, 6)
 
 
 def test_nothing_to_judge_asks_nobody():
     judge = Equal(fails=RuntimeError("asked"))
     plain = Case("0", (), (PLAIN, Probe("efficacy", Choose("a", ("b",)))))
     assert judged(judge, [(plain, (BEFORE[:2], AFTER[:2]))]) == [(BEFORE[:2], AFTER[:2])]
-    assert judged(judge, [(CASE, ((), ()))]) == [((), ())]
+    assert judged(judge, [(CASE, ((), ()))]) == [([], [])]
     assert judge.asked == []
 
 
@@ -120,42 +107,29 @@ def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
         assert verdict.note.startswith("the judge failed: ")
 
 
-def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone():
-    pending = judged(Equal(fails=OSError("no server")), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(pending[0][1])[0].note == f"the judge failed: OSError: no server ({RAISED})"
-    half = [
-        (pending[0][0], [Text("2", RIGHT), *pending[0][1][1:]]),
-    ]
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("no server"), "OSError: no server"),
+        (SystemExit(3), "SystemExit: 3"),
+        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
+    ],
+)
+def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone(error, said):
+    ((before, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
+    assert verdicts(before)[0].note == f"the judge failed: {said} ({RAISED})"
     judge = Equal()
-    ((_, after),) = judged(judge, [(CASE, half[0])])
+    half = (before, [Text("2", RIGHT), *after[1:]])
+    ((_, after),) = judged(judge, [(CASE, half)])
     assert verdicts(after) == [RIGHT, None, WRONG]
     assert [reply.text for reply in judge.asked] == ["3", "5"]
 
 
-def test_a_judge_that_exits_leaves_verdicts_pending():
-    ((_, after),) = judged(Equal(fails=SystemExit(3)), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(after)[0].note == f"the judge failed: SystemExit: 3 ({RAISED})"
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
-    ],
-)
-def test_whatever_a_judge_raises_leaves_verdicts_pending(error, said):
-    ((_, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
-    assert verdicts(after)[0].note == f"the judge failed: {said} ({RAISED})"
-
-
-def test_ctrl_c_is_not_the_judges():
-    with pytest.raises(KeyboardInterrupt):
-        judged(Equal(fails=KeyboardInterrupt()), [(CASE, (BEFORE, AFTER))])
-
-
-def test_a_key_that_the_judge_cannot_use_ends_the_run():
-    with pytest.raises(DataError, match="no formula"):
-        judged(Equal(fails=DataError("no formula")), [(CASE, (BEFORE, AFTER))])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("no formula")])
+def test_what_is_not_the_judges_ends_the_run(error):
+    """Ctrl-C, or a key that no judge could use."""
+    with pytest.raises(type(error)):
+        judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
 
 
 def test_a_verdict_is_of_one_of_four_kinds():

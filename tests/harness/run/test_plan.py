@@ -11,75 +11,64 @@ def ids(group) -> str:
     return "".join(case.id for case in group)
 
 
-def shown(count: int, **regime) -> list[tuple[str, str, bool, int]]:
-    made = steps(cases(count), Regime(**regime))
-    return [(ids(s.edit), ids(s.measure), s.fresh, s.state) for s in made]
+@pytest.mark.parametrize(
+    ("count", "regime", "expected"),
+    [
+        (3, {}, [("0", "0", True, 0), ("1", "1", True, 0), ("2", "2", True, 0)]),
+        (
+            5,
+            {"mode": "batch", "size": 2},
+            [("01", "01", True, 1), ("23", "23", True, 2), ("4", "4", True, 3)],
+        ),
+        (3, {"mode": "batch", "size": 0}, [("012", "012", True, 1)]),
+        (
+            3,
+            {"mode": "sequential"},
+            [("0", "", True, 1), ("1", "", False, 2), ("2", "012", False, 3)],
+        ),
+        (
+            5,
+            {"mode": "sequential", "size": 2, "checkpoints": (2, 3)},
+            [("01", "01", True, 2), ("23", "0123", False, 4), ("4", "01234", False, 5)],
+        ),
+        (
+            3,
+            {"mode": "sequential", "immediate": True, "checkpoints": (2,)},
+            [("0", "0", True, 1), ("1", "01", False, 2), ("2", "012", False, 3)],
+        ),
+        (0, {}, []),
+        (0, {"mode": "batch"}, []),
+        (0, {"mode": "sequential"}, []),
+    ],
+)
+def test_steps_are_what_a_regime_says(count, regime, expected):
+    """What each step edits and measures, whether it starts from the unedited model, and its state."""
+    made = list(steps(cases(count), Regime(**regime)))
+    assert [(ids(s.edit), ids(s.measure), s.fresh, s.state) for s in made] == expected
+    assert all(len(s.requests) == len(s.edit) for s in made)
 
 
-def test_single_edits_start_from_the_unedited_model_each_time():
-    assert shown(3) == [("0", "0", True, 0), ("1", "1", True, 0), ("2", "2", True, 0)]
-
-
-def test_a_batch_is_edited_and_measured_together():
-    assert shown(5, mode="batch", size=2) == [
-        ("01", "01", True, 1),
-        ("23", "23", True, 2),
-        ("4", "4", True, 3),
-    ]
-
-
-def test_a_sequence_keeps_its_edits_and_is_measured_at_the_end():
-    assert shown(3, mode="sequential") == [
-        ("0", "", True, 1),
-        ("1", "", False, 2),
-        ("2", "012", False, 3),
-    ]
-
-
-def test_a_sequence_measures_all_so_far_when_due():
-    found = shown(5, mode="sequential", size=2, checkpoints=(2, 3))
-    assert [measured for _, measured, _, _ in found] == ["01", "0123", "01234"]
-
-
-@pytest.mark.parametrize("mode", ["single", "batch", "sequential"])
-def test_nothing_to_edit_is_no_step(mode):
-    assert shown(0, mode=mode) == []
-
-
-def test_a_step_has_the_requests_of_all_its_cases():
-    (step,) = steps(cases(2), Regime("batch", 2))
-    assert len(step.requests) == 2
-
-
-def test_a_batch_may_be_of_all_cases():
-    assert shown(3, mode="batch", size=0) == [("012", "012", True, 1)]
-
-
-def test_a_sequence_may_measure_each_case_right_after_its_edit():
-    found = shown(4, mode="sequential", immediate=True, checkpoints=(2,))
-    assert found == [
-        ("0", "0", True, 1), ("1", "01", False, 2), ("2", "2", False, 3), ("3", "0123", False, 4),
-    ]  # fmt: skip
+def pair_of(case) -> Case:
+    """A case of two requests."""
+    return Case("pair", (*case.requests, Request("{} works in", "Ada", "Oslo")), case.probes)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("points", [(), (1,), (2, 5), (3, 100)])
+@pytest.mark.parametrize("points", [(), (2, 5), (3, 100)])
 def test_checkpoints_are_where_all_cases_so_far_are_measured(size, points):
     regime = Regime("sequential", size, immediate=True, checkpoints=points)
     for count in range(1, 8):
+        expected = checkpoints(count, regime)
         whole = [s.state for s in steps(cases(count), regime) if len(s.measure) == s.state]
         # The first group is all cases so far whenever it is measured.
-        assert [s for s in whole if s > size or s in checkpoints(count, regime)] == checkpoints(
-            count, regime
-        )
+        assert [s for s in whole if s > size or s in expected] == expected
     assert checkpoints(7, Regime("batch", 2)) == []
 
 
 def test_requests_in_turn_are_steps_on_top_of_each_other():
-    """The case is measured once, when all its requests are in."""
+    """The case is measured once, when all its requests are in; of a batch they go in by their number."""
     (one, other) = cases(2)
-    second = Request("{} works in", "Ada", "Oslo")
-    pair = Case("pair", (*one.requests, second), one.probes)
+    pair, control = pair_of(one), Case("control", (), one.probes)
     found = [
         (ids(s.edit), [r.target_new for r in s.requests], ids(s.measure), s.fresh)
         for s in steps([pair, other], Regime(in_turn=True))
@@ -89,26 +78,19 @@ def test_requests_in_turn_are_steps_on_top_of_each_other():
         ("pair", ["Oslo"], "pair", False),
         ("1", ["Paris"], "1", True),
     ]
-
-
-def test_requests_in_turn_of_a_batch_go_in_by_their_number():
-    one, other = cases(2)
-    second = Request("{} works in", "Ada", "Oslo")
-    pair = Case("pair", (*one.requests, second), one.probes)
     made = list(steps([pair, other], Regime("batch", 0, in_turn=True)))
     assert [len(s.requests) for s in made] == [2, 1]
     assert [ids(s.measure) for s in made] == ["", "pair1"]
+    made = list(steps([pair], Regime(in_turn=True), [control], [1]))[2:]
+    assert [(s.fresh, s.visits) for s in made] == [(True, []), (False, [("control", 1)])]
 
 
-def test_the_control_is_asked_wherever_cases_are():
+def test_controls_are_asked_wherever_cases_are():
+    """For them single edits are made again, behind all cases."""
     control = Case("control", (), cases(1)[0].probes)
     regime = Regime("sequential", immediate=False, checkpoints=(2,))
     asked = [[c.id for c in s.measure] for s in steps(cases(3), regime, [control])]
     assert asked == [[], ["0", "1", "control"], ["0", "1", "2", "control"]]
-
-
-def test_single_edits_are_made_again_for_controls_behind_all_cases():
-    control = Case("control", (), cases(1)[0].probes)
     plain = list(steps(cases(4), Regime()))
     made = list(steps(cases(4), Regime(), [control], [2, 4]))
     assert made[:4] == plain
@@ -117,14 +99,6 @@ def test_single_edits_are_made_again_for_controls_behind_all_cases():
         (True, 4, plain[3].requests, [("control", 4)]),
     ]
     assert list(steps(cases(4), Regime(), [], [2, 4])) == plain
-
-
-def test_of_requests_in_turn_the_last_is_measured_for_controls():
-    (one,) = cases(1)
-    pair = Case("pair", (*one.requests, Request("{} works in", "Ada", "Oslo")), one.probes)
-    control = Case("control", (), one.probes)
-    made = list(steps([pair], Regime(in_turn=True), [control], [1]))[2:]
-    assert [(s.fresh, s.visits) for s in made] == [(True, []), (False, [("control", 1)])]
 
 
 def test_a_sample_is_the_same_every_time_and_of_distinct_edits():

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from support.oracles import bent
 import edit_harness as eh
 from edit_harness import Regime, UsageError
 from edit_harness.cli import main
-from edit_harness.edits import UNEDITED, Dense, Edit
+from edit_harness.edits import Dense, Edit
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
@@ -31,26 +32,51 @@ from edit_harness_plugins.intervals import KINDS
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 5))
 
+SINGLE, BATCH = Regime(), Regime("batch", 3)
+
+
+@pytest.fixture(scope="module")
+def read_only(tmp_path_factory):
+    """Return runs of seven records that tests only read, each made once."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    @cache
+    def run(regime=SINGLE, editor=""):
+        given = {"task_args": {"data": facts_in(folder)}, "output": folder / "results"}
+        return eh.evaluate(editor or Push(), "counterfact", tiny_model(), regime=regime, **given)
+
+    return run
+
+
+def facts_in(folder):
+    path = folder / "facts.json"
+    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+    return str(path)
+
 
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run an editor on seven records and a tiny model."""
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+    given = {"task_args": {"data": facts_in(tmp_path)}, "output": tmp_path / "results"}
 
     def evaluate(editor=None, **changes):
-        settings = {"task_args": {"data": str(facts)}, "output": tmp_path / "results"}
-        return eh.evaluate(editor or Push(), "counterfact", model, **{**settings, **changes})
+        return eh.evaluate(editor or Push(), "counterfact", model, **{**given, **changes})
 
     return evaluate
+
+
+def with_values(run, values, **changes):
+    """Return a run whose rows have other values of some metrics."""
+    rows = [replace(r, values={**r.values, **values(r)}) for r in run.everything]
+    return replace(run, everything=rows, **changes)
 
 
 def mean(records, name):
     return float(np.mean([r.values["success"][name] for r in records]))
 
 
-def test_a_sequence_has_immediate_final_and_retention(evaluate):
-    run = evaluate(regime=SEQUENCE)
+def test_a_sequence_has_immediate_final_and_retention(read_only):
+    run = read_only(SEQUENCE)
     first = [next(r for r in run.everything if r.visit == (str(i), i + 1)) for i in range(7)]
     last = [next(r for r in run.everything if r.visit == (str(i), 7)) for i in range(7)]
     assert run.immediate_records == first
@@ -63,38 +89,41 @@ def test_a_sequence_has_immediate_final_and_retention(evaluate):
     moved = run.estimates["post_S"].value - run.immediate["post_S"].value
     assert run.retention["post_S"].value == pytest.approx(moved)
     assert "Immediate" in run.table()
+    again = Results.read(RunFolder(run.folder.path), run.metrics)
+    assert again.results() == run.results()
+    assert [case.id for case in again.cases] == list("0123456")
+    assert again.folder.results().items() >= run.results().items()
 
 
-def test_the_interval_of_retention_is_of_paired_differences(evaluate):
-    """Where no case moves, there is none, however much cases differ."""
-    run = evaluate("none", regime=SEQUENCE)
+def test_the_interval_of_retention_is_of_paired_differences(read_only):
+    """Where no case moves, there is none, however much cases differ; and there is no collapse."""
+    run = read_only(SEQUENCE, "none")
     assert run.estimates["post_EM"].low < run.estimates["post_EM"].high
     estimate = run.retention["post_EM"]
     rest = 2 * (1 - 0.005 ** (1 / 7))  # seven cases agree, on what can be from -2 to 2
     assert (estimate.value, estimate.high) == (0, pytest.approx(rest))
+    assert collapsed(run) == []
+    assert all(old == new for old, new in perplexities(run).values())
 
 
-def test_the_curve_is_of_all_cases_so_far(evaluate):
-    run = evaluate(regime=SEQUENCE)
+def test_the_curve_is_of_all_cases_so_far(read_only):
+    run = read_only(SEQUENCE)
     assert [point.state for point in run.curve] == [2, 5, 7]
     for point in run.curve:
         rows = [r for r in run.everything if r.state == point.state and r.case != controls.ID]
         assert len(rows) == point.state
         assert point.estimates["post_ES"].value == pytest.approx(mean(rows, "post_ES"))
     assert run.curve[-1].estimates == run.estimates
+    end = read_only(Regime("sequential"))
+    assert {r.state for r in end.everything} == {7}
+    assert (end.immediate, end.retention) == ({}, {})
+    assert [point.state for point in end.curve] == [7]
+    assert "After" in end.table()
 
 
-def test_a_sequence_without_checkpoints_has_its_end(evaluate):
-    run = evaluate(regime=Regime("sequential"))
-    assert {r.state for r in run.everything} == {7}
-    assert (run.immediate, run.retention) == ({}, {})
-    assert [point.state for point in run.curve] == [7]
-    assert "After" in run.table()
-
-
-def test_a_batch_is_one_edit_to_an_interval(evaluate):
-    """Whole batches are the units, the seven cases in 3 + 3 + 1."""
-    run = evaluate(regime=Regime("batch", 3))
+def test_a_batch_is_one_edit_to_an_interval(read_only):
+    """Whole batches are the units, the seven cases in 3 + 3 + 1; of single edits the cases are."""
+    run, single = read_only(BATCH), read_only()
     rows = run.records
     assert [r.state for r in rows] == [1, 1, 1, 2, 2, 2, 3]
     values = np.array([r.values["success"]["post_NS"] for r in rows])
@@ -104,38 +133,26 @@ def test_a_batch_is_one_edit_to_an_interval(evaluate):
     assert (estimate.low, estimate.high) == pytest.approx((low, high))
     assert estimate.n == 7
     assert run.covers == "intervals are over 3 batches, since a batch is one edit"
-    assert evaluate(regime=Regime("batch", 0)).covers.startswith("intervals are over the cases")
-    assert evaluate().covers == ""
+    assert read_only(Regime("batch", 0)).covers.startswith("intervals are over the cases")
+    for name in ("pre_NS", "pre_PS", "pre_S"):  # the unedited model shares no edit
+        assert single.estimates[name] == run.estimates[name], name
+    assert (single.covers, perplexities(single), collapsed(single)) == ("", {}, [])
+    assert {"curve", "perplexity", "interval"}.isdisjoint(single.results())
 
 
-def test_order_and_neighbours_are_part_of_what_a_batch_is(evaluate, model):
-    batch, single = Regime("batch", 2), Regime()
-    assert evaluate(regime=single).folder.path == evaluate(regime=single, limit=3).folder.path
-    paths = {
-        evaluate(regime=batch).folder.path,
-        evaluate(regime=batch, limit=3).folder.path,
-        evaluate(regime=Regime("batch", 3)).folder.path,
-        evaluate(regime=Regime("sequential")).folder.path,
-        evaluate(regime=SEQUENCE).folder.path,
-    }
-    assert len(paths) == 5
+def test_order_and_neighbours_are_part_of_what_a_batch_is(evaluate):
+    def path(regime, **chosen):
+        return evaluate("none", regime=regime, **chosen).folder.path
+
+    batch = Regime("batch", 2)
+    assert path(SINGLE) == path(SINGLE, limit=3)
+    paths = {path(regime) for regime in (batch, BATCH, Regime("sequential"), SEQUENCE)}
+    assert len({*paths, path(batch, limit=3)}) == 5
 
 
-@pytest.mark.parametrize("lines", [1, 3, 9, 20])
-def test_a_sequence_that_was_cut_off_goes_on_to_the_same_bytes(evaluate, lines):
-    whole = evaluate(regime=SEQUENCE)
-    kept = whole.folder.samples.read_text().splitlines(keepends=True)
-    whole.folder.samples.write_text("".join(kept[:lines]) + kept[lines][:50])
-    again = evaluate(regime=SEQUENCE)
-    assert again.folder.path == whole.folder.path
-    for one, other in zip(again.everything, whole.everything, strict=True):
-        assert (one.visit, one.after, one.values) == (other.visit, other.after, other.values)
-    assert again.results() == whole.results()
-
-
-def test_what_a_run_has_can_be_asked(evaluate):
+def test_what_a_run_has_can_be_asked(evaluate, read_only):
     """A stranger's review of issue 18: ``in`` goes by name; metrics are a list."""
-    run = evaluate(metrics=["success"])
+    run = read_only()
     assert "ES" in run
     assert "pre_ES" in run
     assert "XX" not in run
@@ -144,18 +161,10 @@ def test_what_a_run_has_can_be_asked(evaluate):
     assert caught.value.remedy == "give a list: metrics=['success']"
 
 
-def test_a_run_is_read_back_from_its_folder(evaluate):
-    run = evaluate(regime=SEQUENCE)
-    again = Results.read(RunFolder(run.folder.path), run.metrics)
-    assert again.results() == run.results()
-    assert [case.id for case in again.cases] == list("0123456")
-    assert again.folder.results().items() >= run.results().items()
-
-
-def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
+def test_the_controls_perplexity_is_that_of_the_text(read_only, model):
     """By hand: exp of the mean negative log-probability of all tokens behind the first word."""
-    run = evaluate(regime=Regime("sequential", checkpoints=(3,)))
-    assert list(perplexities(run)) == [3, 7]
+    run = read_only(SEQUENCE)
+    assert {5, 7} <= perplexities(run).keys()
     first, *words = TEXT.split()
     text = first
     for word in words:  # half of the model's room, and no more
@@ -169,7 +178,7 @@ def test_the_controls_perplexity_is_that_of_the_text(evaluate, model):
         log = model.module(torch.tensor([ids])).logits[0].log_softmax(-1)
     nll = [-log[i - 1, ids[i]].item() for i in range(start, len(ids))]
     expected = math.exp(sum(nll) / len(nll))
-    assert perplexities(run)[3][0] == pytest.approx(expected, rel=1e-4)
+    assert perplexities(run)[5][0] == pytest.approx(expected, rel=1e-4)
     assert perplexities(run)[7][1] != pytest.approx(expected, rel=1e-3)
 
 
@@ -195,14 +204,7 @@ def test_a_collapse_is_reported(evaluate, by):
     json.dumps(results, allow_nan=False)
 
 
-def test_single_edits_have_no_control(evaluate):
-    run = evaluate()
-    assert (perplexities(run), collapsed(run)) == ({}, [])
-    assert {"curve", "perplexity", "interval"}.isdisjoint(run.results())
-
-
 def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
-    @dataclass
     class Half(eh.Task):
         metrics = ("success",)
 
@@ -213,7 +215,7 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
             yield eh.Case("bad", (), (), problem="facts.json:2: target_new is empty")
             yield eh.Case("last", (good,), (probe,))
 
-    for how in (Regime(), Regime("batch", 2), SEQUENCE):
+    for how in (SINGLE, Regime("batch", 2), SEQUENCE):
         editor = Push()
         run = eh.evaluate(editor, Half(), model, output=tmp_path, regime=how)
         assert [r.case for r in run.records] == ["good", "bad", "last"]
@@ -241,32 +243,26 @@ def test_no_probability_is_infinite_perplexity():
     assert of_answer(scores(-1e9)) == math.inf
 
 
-def test_an_edit_of_nothing_is_no_collapse(evaluate):
-    run = evaluate("none", regime=SEQUENCE)
-    assert collapsed(run) == []
-    assert all(old == new for old, new in perplexities(run).values())
-    assert UNEDITED.changes_nothing
-
-
 def flags(default=Regime(), mode=None, size=None, at=()):  # noqa: B008
     return RegimeFlags(edit_mode=mode, edit_batch_size=size, eval_at=at).over(default)
 
 
 def test_flags_override_the_task_s_own_regime():
     seesaw, turns = Regime("batch", 0), Regime(in_turn=True)
-    assert flags() == Regime()
+    assert flags() == SINGLE
     assert flags(seesaw) == seesaw
-    assert flags(seesaw, "single") == Regime()
+    assert flags(seesaw, "single") == SINGLE
     assert flags(seesaw, size="4") == Regime("batch", 4)
-    assert flags(mode="batch") == Regime("batch", 0)
-    assert flags(mode="batch", size="all") == Regime("batch", 0)
+    assert flags(mode="batch") == flags(mode="batch", size="all") == Regime("batch", 0)
     assert flags(mode="sequential") == Regime("sequential")
     assert flags(turns, "sequential", "2") == Regime("sequential", 2, in_turn=True)
     assert flags(turns, "batch", "2") == Regime("batch", 2)
     assert flags(turns, "single") == turns
-    assert flags(mode="sequential", at=("each", "100", "10", "end")) == Regime(
-        "sequential", immediate=True, checkpoints=(10, 100)
-    )
+    points = Regime("sequential", immediate=True, checkpoints=(10, 100))
+    assert flags(mode="sequential", at=("each", "100", "10", "end")) == points
+    assert str(turns) == "single, a case's requests in turn"
+    assert str(seesaw) == "batch, all at once"
+    assert str(SEQUENCE) == "sequential, 1 at once, measured at each, 2, 5, the end"
 
 
 @pytest.mark.parametrize(
@@ -286,16 +282,10 @@ def test_flags_that_do_not_fit(given, message):
         flags(**given)
 
 
-def test_a_regime_says_what_it_is():
-    assert str(Regime(in_turn=True)) == "single, a case's requests in turn"
-    assert str(Regime("batch", 0)) == "batch, all at once"
-    assert str(SEQUENCE) == "sequential, 1 at once, measured at each, 2, 5, the end"
-
-
 @pytest.mark.parametrize(
     "fields",
     [
-        ("lifelong",), ("single", 0), ("single", 5), ("batch", -1), ("batch", 2.5), ("batch", "all"),
+        ("lifelong",), ("single", 0), ("single", 5), ("batch", -1), ("batch", 2.5),
         ("batch", True), ("single", 1, False, True), ("batch", 2, False, False, (1,)),
         ("sequential", 1, False, False, (0,)), ("sequential", 1, False, False, ("1",)),
     ],
@@ -303,22 +293,6 @@ def test_a_regime_says_what_it_is():
 def test_a_regime_that_cannot_be_is_refused(fields):
     with pytest.raises(UsageError):
         Regime(*fields)
-
-
-def test_a_text_that_is_too_long_is_cut_and_stops_no_run(tmp_path):
-    """Half of the room is left to what edits put before it."""
-    model = tiny_model(max_position_embeddings=96)
-    assert model.tokens.limit == 96
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:3])]))
-    run = eh.evaluate(
-        Push(), "counterfact", model, task_args={"data": str(facts)}, output=tmp_path,
-        regime=Regime("batch", 2),
-    )  # fmt: skip
-    assert run.failures == []
-    assert len(perplexities(run)) == 2
-    (case,) = {r.case for r in run.everything} - {"0", "1", "2"}
-    assert case == controls.ID
 
 
 class Counting(eh.Metric):
@@ -337,39 +311,30 @@ class Counting(eh.Metric):
         }
 
 
-def test_a_metric_has_tables_of_its_own(evaluate, capsys):
-    run = evaluate("none")
-    counting = Counting()
-    rows = [replace(r, values={"counting": {"post_C": float(r.case)}}) for r in run.everything]
-    with_tables = replace(run, metrics={"counting": counting}, everything=rows)
-    expected = [
-        {"which": "even", "n": 4, "mean": 3.0},
-        {"which": "odd", "n": 3, "mean": 3.0},
-    ]
-    assert with_tables.tables == {"counting": {"by parity": expected}}
-    assert with_tables.results()["tables"] == with_tables.tables
+def test_a_metric_has_tables_of_its_own(read_only, capsys):
+    run = read_only()
+    metrics = {"counting": Counting()}
+    made = with_values(run, lambda r: {"counting": {"post_C": float(r.case)}}, metrics=metrics)
+    expected = [{"which": "even", "n": 4, "mean": 3.0}, {"which": "odd", "n": 3, "mean": 3.0}]
+    assert made.tables == {"counting": {"by parity": expected}}
+    assert made.results()["tables"] == made.tables
     assert run.tables == {}, "most have none"
-    console.finished(with_tables, quiet=True, verbose=False)
+    console.finished(made, quiet=True, verbose=False)
     shown = capsys.readouterr().out
     assert "by parity" in shown
     assert "even" in shown
 
 
-def test_models_that_judged_are_named(evaluate):
-    run = evaluate("none")
+def test_models_that_judged_are_named(read_only):
+    run = read_only()
     one, two = (
         {"text": "x", "verdict": {"status": status, "score": score, "served": served}}
         for status, score, served in (("decided", 1.0, "a"), ("unparsed", None, "b"))
     )
     rows = [replace(run.everything[0], after=[one, two])]
     by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
-    manifest = with_entries(run.manifest, judged_by=by)
-    judged = replace(run, everything=rows, manifest=manifest)
-    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (
-        1,
-        2,
-        ["a", "b"],
-    )
+    judged = replace(run, everything=rows, manifest=with_entries(run.manifest, judged_by=by))
+    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (1, 2, ["a", "b"])
     said = " ".join(text for _, text in console.remarks(judged))
     assert "1 of 2 texts without a verdict" in said
     assert "more than 2%" in said
@@ -379,89 +344,36 @@ def test_models_that_judged_are_named(evaluate):
     assert [column.header.plain for column in first.columns[:2]] == ["Editor", "Judge"]
 
 
-def test_intervals_are_over_the_batches_that_have_a_value(evaluate):
-    """In two of three batches nothing is asked: what the third has is drawn case by case."""
-    run = evaluate(regime=Regime("batch", 3))
-    assert run.covers == "intervals are over 3 batches, since a batch is one edit"
-    values = {r.case: {"post_C": float(int(r.case) % 2)} for r in run.records if r.state == 1}
-    rows = [
-        replace(r, values={**r.values, "counting": values.get(r.case, {})}) for r in run.everything
-    ]
-    both = replace(run, metrics={**run.metrics, "counting": Counting()}, everything=rows)
-    estimate = both.estimates["post_C"]
-    assert (estimate.value, estimate.n) == (pytest.approx(1 / 3), 3)
-    assert estimate.low < estimate.value < estimate.high, (
-        "one batch alone is no interval of width 0"
-    )
-    assert both.estimates["post_ES"] == run.estimates["post_ES"]
-    assert both.covers.endswith("; over cases, where one batch alone has values")
-
-
-def test_the_unedited_model_shares_no_edit(evaluate):
-    """What was before is drawn over cases, and so the same whatever the batches are."""
-    single, batch = evaluate(), evaluate(regime=Regime("batch", 3))
-    for name in ("pre_NS", "pre_PS", "pre_S"):
-        assert single.estimates[name] == batch.estimates[name], name
-
-
-def test_three_batches_promise_no_more_than_they_know(evaluate):
-    """The percentiles of means of 0.32, 0.34 and 0.36 would end there; the last is of one case."""
-    run = evaluate(regime=Regime("batch", 3))
-    rows = [
-        replace(r, values={"success": {**r.values["success"], "post_NS": 0.3 + 0.02 * r.state}})
-        for r in run.records
-    ]
-    found = replace(run, everything=rows)["NS"]
-    assert found.low < 0.25
-    assert found.high > 0.38
-    wide = [
-        replace(r, values={"success": {**r.values["success"], "post_NS": float(r.state == 2)}})
-        for r in run.records
-    ]
-    found = replace(run, everything=wide)["NS"]
-    assert (found.low, found.high) == (0.0, 1.0)
-
-
-def test_a_column_of_one_batch_is_drawn_over_its_cases(evaluate):
-    """The metric has other columns with values everywhere."""
-    run = evaluate(regime=Regime("batch", 3))
+def test_a_column_of_one_batch_is_drawn_over_its_cases(read_only):
+    """The metric has other columns with values everywhere; one batch alone is no interval of width 0."""
 
     def values(r):
         number = float(int(r.case) % 2)
-        return {"post_C": number, **({"post_R": number} if r.state == 1 else {})}
+        return {"counting": {"post_C": number, **({"post_R": number} if r.state == 1 else {})}}
 
-    rows = [replace(r, values={"counting": values(r)}) for r in run.records]
-    both = replace(run, metrics={"counting": Counting()}, everything=rows)
+    batches = read_only(BATCH)
+    run = replace(batches, everything=batches.records)
+    both = with_values(run, values, metrics={**run.metrics, "counting": Counting()})
     rare, common = both.estimates["post_R"], both.estimates["post_C"]
     assert (rare.value, rare.n, common.n) == (pytest.approx(1 / 3), 3, 7)
     assert rare.low < rare.value < rare.high
+    assert both.estimates["post_ES"] == run.estimates["post_ES"]
     assert both.covers.startswith("intervals are over 3 batches")
     assert both.covers.endswith("; over cases, where one batch alone has values")
 
 
-def test_what_was_kept_is_of_cases_that_have_both_values(evaluate):
-    run = evaluate(regime=SEQUENCE)
+def test_what_was_kept_is_of_cases_that_have_both_values(read_only):
+    run = read_only(SEQUENCE)
     first = run.immediate_records[2]
     rows = [replace(r, status="invalid_case") if r is first else r for r in run.everything]
     kept = replace(run, everything=rows)
-    pairs = [
-        (one.values["success"]["post_NS"], two.values["success"]["post_NS"])
-        for one, two in zip(kept.immediate_records, kept.records, strict=True)
-        if one is not rows[run.everything.index(first)]
-    ]
-    moved = float(np.mean([new - old for old, new in pairs]))
-    assert kept.retention["post_NS"].value == pytest.approx(moved)
+    names = [r.case for r in run.records if r.case != first.case]
+    one, two = (
+        mean([r for r in records if r.case in names], "post_NS")
+        for records in (run.immediate_records, run.records)
+    )
+    assert kept.retention["post_NS"].value == pytest.approx(two - one)
     assert kept.retention["post_NS"].n == 6
-
-
-def test_a_metric_whose_tables_fail_is_named(evaluate):
-    class Broken(Counting):
-        def tables(self, cases, columns):
-            raise ZeroDivisionError("no cases")
-
-    run = replace(evaluate("none"), metrics={"broken": Broken()})
-    with pytest.raises(eh.PluginError, match="metric broken failed to make its tables: ZeroDiv"):
-        assert run.tables
 
 
 def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
@@ -479,18 +391,18 @@ def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
     assert some["ES"].n == 7, "a failed case counts as a failure where others did not fail"
 
 
-def test_no_seed_moves_an_interval(evaluate):
+def test_no_seed_moves_an_interval(read_only):
     """Item 24 of issue 18: a submitter cannot shop for one, since the rule draws nothing."""
-    run = evaluate()
+    run = read_only()
     other = replace(run, manifest=with_entries(run.manifest, identity={"seed": 300}))
     for interval in ("student", "percentile", "published"):
         one, two = (replace(each, estimated_by=KINDS[interval]).estimates for each in (run, other))
         assert {n: str(e) for n, e in one.items()} == {n: str(e) for n, e in two.items()}
 
 
-def test_published_intervals_are_of_prompts_and_other_values_are_the_same(evaluate):
+def test_published_intervals_are_of_prompts_and_other_values_are_the_same(read_only):
     """Item 2 of issue 18: the papers' bootstrap draws cases, and the published one prompts too."""
-    run = evaluate()
+    run = read_only()
     percentile, published = (
         replace(run, estimated_by=KINDS[interval]).estimates
         for interval in ("percentile", "published")
@@ -508,13 +420,12 @@ def test_published_intervals_are_of_prompts_and_other_values_are_the_same(evalua
 
 
 @pytest.mark.parametrize("cut", ["a row", "half of the last", "a bit of the last", "all"])
-def test_a_finished_run_that_lost_rows_is_not_read(evaluate, tmp_path, monkeypatch, cut):
+def test_a_finished_run_that_lost_rows_is_not_read(evaluate, cut):
     """Item 14 of issue I: no command shows fewer cases than its results; the run makes them again."""
-    run = evaluate(regime=Regime())
+    run = evaluate("none")
     whole = run.folder.samples.read_bytes()
-    lines = whole.splitlines(keepends=True)
     left = {
-        "a row": b"".join(lines[:-1]),
+        "a row": b"".join(whole.splitlines(keepends=True)[:-1]),
         "half of the last": whole[:-90],
         "a bit of the last": whole[:-90] + bytes([whole[-90] ^ 1]) + whole[-89:],
         "all": b"",
@@ -527,16 +438,14 @@ def test_a_finished_run_that_lost_rows_is_not_read(evaluate, tmp_path, monkeypat
         ("submit", name, "--contact", "a", "--licence", "b", "--tuned-on", "c"),
     )  # fmt: skip
     for command in commands:
-        shown = CliRunner().invoke(main, list(command))
+        shown = CliRunner().invoke(main, command)
         assert (shown.exit_code, shown.stdout) == (7, ""), command
         assert "rows that results.json counts are gone" in " ".join(shown.stderr.split())
-    assert (
-        "BROKEN"
-        in CliRunner().invoke(main, ["ls", "runs", "-o", str(run.folder.path.parent)]).stdout
-    )
+    listed = CliRunner().invoke(main, ["ls", "runs", "-o", str(run.folder.path.parent)])
+    assert "BROKEN" in listed.stdout
     with pytest.raises(RunFolderError, match="are gone"):
         Results.read(RunFolder(run.folder.path), run.metrics)
     assert run.folder.samples.read_bytes() == left, "who reads changes nothing"
-    again = evaluate(regime=Regime())
+    again = evaluate("none")
     assert again.estimates == run.estimates
     assert Results.read(RunFolder(run.folder.path), run.metrics).missing == 0

@@ -1,6 +1,7 @@
 """Hooks of a run, by a file that a user names: what it tries, previews and watches counts, or is told."""
 
 import pytest
+from click.testing import CliRunner
 
 from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
@@ -11,28 +12,16 @@ BATCH = ("--edit-mode", "batch", "--edit-batch-size", "2")
 
 
 @pytest.fixture
-def told(tmp_path, capsys):
+def told(tmp_path):
     """Run two cases with a plugin; returns the exit code, what was said in one line, and the run's folder."""
 
     def told(code, *flags):
-        file = tmp_path / "mine.py"
-        file.write_text(HEAD + code)
-        command = [
-            "-e",
-            "none",
-            "-L",
-            "2",
-            "--plugin",
-            str(file),
-            "-o",
-            str(tmp_path / "out"),
-            *flags,
-        ]
-        with pytest.raises(SystemExit) as ended:
-            main([*command, "--quiet"])
-        said = " ".join(capsys.readouterr().err.split())
-        folders = list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else []
-        return ended.value.code, said, *map(RunFolder, folders)
+        (tmp_path / "mine.py").write_text(HEAD + code)
+        out, plugin = str(tmp_path / "out"), str(tmp_path / "mine.py")
+        command = ["-e", "none", "-L", "2", "--plugin", plugin, "-o", out, *flags, "--quiet"]
+        result = CliRunner().invoke(main, command)
+        folders = map(RunFolder, (tmp_path / "out").glob("*"))
+        return result.exit_code, " ".join(result.stderr.split()), *folders
 
     return told
 

@@ -9,7 +9,6 @@ from support import zoo
 from support.builders import ROOT, distribution
 
 from edit_harness.registry import guard
-from edit_harness.registry.registry import Plugins
 
 ANIMALS = sorted(name for name in vars(zoo) if name.startswith("Test"))
 PACKAGE = """
@@ -23,6 +22,10 @@ class Quiz(Task):
 def edit_harness_register_tasks(register):
     register("NAME", Quiz, "Questions")
 """
+
+HOOKS = "test_hooks_are_known"
+
+AS_IT_WAS = "test_registering_leaves_the_process_as_it_was"
 HEALTHY = {"quiz-healthy": (PACKAGE, {})}
 CAUGHT = {
     "quiz-noisy": (
@@ -31,55 +34,33 @@ CAUGHT = {
     ),
     "quiz-heavy": (
         f"import scipy{PACKAGE}",
-        {
-            "test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as",
-        },
+        {"test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as"},
     ),
     "quiz-seeder": (
         f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
-        {
-            "test_registering_leaves_the_process_as_it_was": "importing it changed the environment "
-            "(QUIZ"
-        },
+        {AS_IT_WAS: "importing it changed the environment (QUIZ"},
     ),
     "quiz-mover": (
         f"import os\nos.chdir('/'){PACKAGE}",
-        {"test_registering_leaves_the_process_as_it_was": "the working directory (was "},
+        {AS_IT_WAS: "the working directory (was "},
     ),
     "quiz-unmarked": (
         PACKAGE.replace("@hookimpl", ""),
-        {
-            "test_hooks_are_known": "edit_harness_register_tasks is never called: mark it with @hook",
-        },
+        {HOOKS: "edit_harness_register_tasks is never called: mark it with @hook"},
     ),
     "quiz-nothing": (
         "import edit_harness",
-        {"test_hooks_are_known": "it registers nothing; hooks are functions marked @hookimpl"},
+        {HOOKS: "it registers nothing; hooks are functions marked @hookimpl"},
     ),
     "quiz-misspelt": (
         PACKAGE.replace("register_tasks", "register_taks"),
-        {"test_hooks_are_known": "unknown hook 'edit_harness_register_taks'"},
+        {HOOKS: "unknown hook 'edit_harness_register_taks'"},
     ),
-    "quiz-colourful": (
-        PACKAGE.replace("(register)", "(register, colour)"),
-        {"test_hooks_are_known": "colour"},
-    ),
+    "quiz-colourful": (PACKAGE.replace("(register)", "(register, colour)"), {HOOKS: "colour"}),
     "quiz-wrong-kind": (
         PACKAGE.replace("(Task)", "").replace("cases", "questions"),
-        {
-            "test_components_are_of_their_kind": "is no Task",
-        },
+        {"test_components_are_of_their_kind": "is no Task"},
     ),
-}
-ISOLATED = {
-    "quiz-import-error": ("import nothing_of_that_name", "ModuleNotFoundError: No module named"),
-    "quiz-exit": ("raise SystemExit('no licence')", "SystemExit: no licence"),
-    "quiz-syntax": ("def f(:", "SyntaxError"),
-    "quiz-misspelt": (CAUGHT["quiz-misspelt"][0], "unknown hook 'edit_harness_register_taks'"),
-    "quiz-colourful": (CAUGHT["quiz-colourful"][0], "colour"),
-    "quiz-unmarked": (CAUGHT["quiz-unmarked"][0], "it registers nothing; hooks are functions"),
-    "quiz-nothing": (CAUGHT["quiz-nothing"][0], "it registers nothing; hooks are functions"),
-    "quiz-bad-name": (PACKAGE.replace("NAME", "Quiz_Night"), "'Quiz_Night' is no task name"),
 }
 UNREGISTERED = {"quiz-misspelt", "quiz-colourful", "quiz-unmarked", "quiz-nothing"}
 """What a process of its own cannot register either, so that the checks of it fail too."""
@@ -117,17 +98,14 @@ def animals():
 def test_it_is_caught_by_the_checks_that_are_for_it(animals, name):
     suite = getattr(zoo, name)
     failed = animals.failed[name]
-    assert animals.ran[name] == {check for check in dir(suite) if check.startswith("test_")}
+    checks = {check for check in dir(suite) if check.startswith("test_") and getattr(suite, check)}
+    assert animals.ran[name] == checks
     if getattr(suite, "everything", False):
         assert failed.keys() >= suite.caught.keys()
     else:
         assert failed.keys() == suite.caught.keys()
     for check, words in suite.caught.items():
         assert words in failed[check]
-
-
-def test_the_zoo_is_large():
-    assert len([name for name in ANIMALS if getattr(zoo, name).caught]) + len(CAUGHT) >= 40
 
 
 @pytest.fixture(scope="module")
@@ -164,16 +142,3 @@ def test_a_package_is_caught_by_the_checks_that_are_for_it(packages, name):
         assert failed.keys() == caught.keys()
     for check, words in caught.items():
         assert words in failed[check]
-
-
-@pytest.mark.parametrize("name", ISOLATED)
-def test_a_broken_package_is_named_and_stops_nobody(name, tmp_path, monkeypatch):
-    source, reason = ISOLATED[name]
-    monkeypatch.syspath_prepend(tmp_path)
-    module = distribution(tmp_path, name, source.replace("NAME", name), version="0.3")
-    plugins = Plugins.installed()
-    sys.modules.pop(module, None)
-    (failure,) = (f for f in plugins.failures if f.package.name == name)
-    assert str(failure).startswith(f"{name} 0.3 could not be loaded: ")
-    assert reason in failure.reason
-    assert plugins.find("task", "edit-harness/zsre")

@@ -1,6 +1,7 @@
 """What builders read: facts, templates, sentences and tags, and what is refused with its place."""
 
 import json
+from functools import partial
 from random import Random
 
 import pytest
@@ -14,7 +15,8 @@ from edit_harness_plugins.builders.asking import past, phrases_of
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.people import Person, continents_of, people_of, spelled
 from edit_harness_plugins.builders.triples import Fact, FactTable
-from edit_harness_plugins.people import Subject, read
+from edit_harness_plugins.people import Subject
+from edit_harness_plugins.people import read as people_tags
 
 FACTS = [Fact("Ada", "P27", "France", "Q1", "Q142", dead=True), Fact("Bob", "P27", "Côte d'Or")]
 
@@ -38,18 +40,15 @@ def refused(read, path, *parts):
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv"])
 def test_facts_are_the_same_from_every_layout(tmp_path, suffix):
     header = ("subject", "relation", "object", "subject_id", "object_id", "dead", "note")
-    rows = [("Ada", "P27", "France", "Q1", "Q142", "true", "x"), ("Bob", "P27", "Côte d'Or", "", "", "", "")]  # fmt: skip
+    ada = ("Ada", "P27", "France", "Q1", "Q142", "true", "x")
+    rows = [ada, ("Bob", "P27", "Côte d'Or", "", "", "", "")]
     objects = [dict(zip(header, row, strict=True)) for row in rows]
     comma = "\t" if suffix == ".tsv" else ","
-    table = "\n".join(comma.join(row) for row in (header, *rows))
+    spaced = (f"{name} " for name in header)
+    table = "\n".join(comma.join(row) for row in (spaced, *rows))
     text = {".jsonl": "\n\n".join(map(json.dumps, objects)), ".json": json.dumps(objects)}
     path = written(tmp_path / f"facts{suffix}", text.get(suffix, table))
     assert triples.read(path) == FACTS
-
-
-def test_the_cells_of_a_header_may_have_space_around_them(tmp_path):
-    path = written(tmp_path / "a.csv", "subject, relation , object\nAda,P27,France\n")
-    assert triples.read(path) == [Fact("Ada", "P27", "France")]
 
 
 def test_a_triple_that_is_said_twice_is_one_fact(tmp_path):
@@ -76,10 +75,8 @@ def test_facts_of_a_json_file_may_be_lists(tmp_path):
         ("a.json", '[\n["a", "r", "b"],\n["a", "r"]]', ["triple 2", "Expected `object`"]),
         ("a.json", '[["a", "r", "b"],\n x]', ["a.json:2", "not JSON"]),
         ("a.json", '{"triples": []}', ["list of triples"]),
-        ("a.json", '[["a", "r", 3]]', ["triple 1", "`$.object`"]),
         ("a.json", r'[["a", "r", "\ud800"]]', ["triple 1", "surrogate"]),
         ("a.csv", "subject,object\na,b\n", ["a.csv:1", "'relation'"]),
-        ("a.csv", "subject,relation,object\na,r\n", ["a.csv:2: 2 cells", "header has 3"]),
         ("a.csv", "subject,relation,object\na,r,o\n\na,r,o,\n", ["a.csv:4: 4 cells", "header has 3"]),
         ("a.csv", "subject,relation,object,subject_id\na,r,o,Q1\nb,r,o,Q1\n", ["Q1 is the id"]),
         ("a.csv", 'subject,relation,object\n"a"b,r,o\n', ["a.csv:2"]),
@@ -94,22 +91,17 @@ def test_facts_that_are_not_right_are_refused_with_their_place(tmp_path, name, t
 def test_many_problems_are_counted(tmp_path):
     path = lines(tmp_path / "a.jsonl", [("a", "r", "")] * 9)
     refused(triples.read, path, "line 5", "4 more")
-    refused(
-        triples.read, written(tmp_path / "b.json", "\xff").rename(tmp_path / "c.jsonl"), "c.jsonl:1"
-    )
 
 
-def test_facts_are_looked_up():
-    table = FactTable([Fact(*triple) for triple in TRIPLES], templates_of_the_test())
+def test_facts_are_looked_up(tmp_path):
+    words = templates.read(stored(tmp_path / "words.json", TEMPLATES))
+    assert list(words) == list(TEMPLATES)
+    assert words["P27"].fill("{} comes from", "Ada") == "Ada comes from"
+    table = FactTable([Fact(*triple) for triple in TRIPLES], words)
     fact = table.by_subject["Ada"][0]
-    assert table.object_of(fact) == "Freedonia"
     assert {table.other_object(fact, Random(i)) for i in range(20)} == {"Sylvania"}
     assert table.objects["P641"] == ["curling", "fencing", "rowing"]
-    assert table.widest("P27") == 5
     assert table.widest("P641") == 4
-    assert triples.several(table.facts) == {}
-    again = Fact("Ada", "P27", "Sylvania")
-    assert triples.several([*table.facts, again]) == {("Ada", "P27"): [fact, again]}
 
 
 def test_made_up_ids_are_stable():
@@ -117,17 +109,6 @@ def test_made_up_ids_are_stable():
 
 
 # Templates
-
-
-def templates_of_the_test():
-    return {name: templates.of(name, words) for name, words in TEMPLATES.items()}
-
-
-def test_templates_are_read_in_their_order(tmp_path):
-    read = templates.read(stored(tmp_path / "words.json", TEMPLATES))
-    assert read == templates_of_the_test()
-    assert list(read) == list(TEMPLATES)
-    assert read["P27"].fill("{} comes from", "Ada") == "Ada comes from"
 
 
 @pytest.mark.parametrize(
@@ -160,10 +141,11 @@ def test_two_templates_of_a_fact_are_kept_back(subject, count):
 
 def test_sentences_are_built_in_and_draw_different_words():
     built_in = fillers.read(fillers.BUILT_IN)
-    for i in range(200):
+    for i in range(40):
         sentence = built_in.sentence(Random(i))
         assert "{" not in sentence
         assert sentence.endswith(".")
+        assert built_in.sentence(Random(i)) == sentence
     moved = fillers.Fillers(("{noun} {noun2} {n}",), {"noun": ("a", "b")}, {"n": (3, 4)})
     texts = {moved.sentence(Random(i)) for i in range(50)}
     assert texts == {"a b 3", "a b 4", "b a 3", "b a 4"}
@@ -195,8 +177,8 @@ def test_sentences_that_cannot_be_filled_are_refused(tmp_path, name, text, parts
 # People and phrases
 
 
-def read_tags(path):
-    return read(path, lists=True)
+def tags_of(tmp_path, data):
+    return people_tags(stored(tmp_path / "tags.json", data), lists=True)
 
 
 def test_people_are_made_of_facts_and_tags(tmp_path):
@@ -209,23 +191,15 @@ def test_people_are_made_of_facts_and_tags(tmp_path):
         "Q1": {"race": ["Black", "Jewish"], "geo": "Caribbean"},
         "Q3": {"name": "Cleo", "gender": "female", "dead": True},
     }
-    ada, bob, cleo = people_of(facts, read_tags(stored(tmp_path / "tags.json", tags)))
-    assert ada == Person("Q1", "Ada", "female", ("Black", "Jewish"), ("Caribbean",), False,
-                         {"P21": ("female",), "P101": ("physics", "law")})  # fmt: skip
+    ada, bob, cleo = people_of(facts, tags_of(tmp_path, tags))
+    values = {"P21": ("female",), "P101": ("physics", "law")}
+    races = ("Black", "Jewish")
+    assert ada == Person("Q1", "Ada", "female", races, ("Caribbean",), False, values)
     assert (bob.id, bob.gender, bob.dead) == (made_up_id("Bob"), "", True)
     assert (cleo.id, cleo.gender, cleo.dead) == ("Q3", "female", True)
-    assert ada.tags == {
-        "name": "Ada", "gender": "female", "race": ["Black", "Jewish"], "geo": ["Caribbean"],
-        "dead": False, "values": {"P21": ["female"], "P101": ["physics", "law"]},
-    }  # fmt: skip
     assert "race" not in bob.tags
-
-
-def test_tags_may_be_a_list_of_people(tmp_path):
-    (tag,) = read_tags(
-        stored(tmp_path / "a.json", [{"name": "Ada", "geo": "Oceania", "values": {}}])
-    )
-    assert tag == ("", Subject("Ada", geo=("Oceania",)))
+    as_list = tags_of(tmp_path, [{"name": "Ada", "geo": "Oceania", "values": {}}])
+    assert as_list == [("", Subject("Ada", geo=("Oceania",)))]
 
 
 def test_the_tag_of_a_namesake_is_not_taken():
@@ -242,47 +216,41 @@ def test_a_tag_that_contradicts_a_fact_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("data", "parts"),
+    ("text", "parts"),
     [
-        ({}, ["an entry for each id"]),
-        ("tags", ["an entry for each id"]),
-        ({"Q1": []}, ["Q1: Expected `object`"]),
-        ({"Q1": {"gender": "woman"}}, ["Q1", "`$.gender`"]),
-        ({"Q1": {"geo": 5}}, ["Q1", "`$.geo`"]),
-        ({"Q1": {"geo": "a|b"}}, ["Q1", "`$.geo[0]`"]),
-        ({"Q1": {"Gender": "male"}}, ["Q1", "`Gender`"]),
-        ({"Q1": {"race": [""]}}, ["Q1", "`$.race[0]`"]),
-        ({"Q1": {"dead": "no"}}, ["Q1", "`$.dead`"]),
-        ([{"gender": "male"}], ["entry 1", "name is missing"]),
+        ("{}", ["an entry for each id"]),
+        ('"tags"', ["an entry for each id"]),
+        ('{"Q1": []}', ["Q1: Expected `object`"]),
+        ('{"Q1": {"gender": "woman"}}', ["Q1", "`$.gender`"]),
+        ('{"Q1": {"geo": 5}}', ["Q1", "`$.geo`"]),
+        ('{"Q1": {"geo": "a|b"}}', ["Q1", "`$.geo[0]`"]),
+        ('{"Q1": {"Gender": "male"}}', ["Q1", "`Gender`"]),
+        ('{"Q1": {"race": [""]}}', ["Q1", "`$.race[0]`"]),
+        ('[{"gender": "male"}]', ["entry 1", "name is missing"]),
+        ('{"Q1": {"gender": "male"}, "Q1": {"gender": "female"}}', ["a key is there twice"]),
     ],
 )
-def test_tags_that_are_not_right_are_refused(tmp_path, data, parts):
-    refused(read_tags, stored(tmp_path / "tags.json", data), *parts)
-
-
-def test_tags_that_are_there_twice_are_refused(tmp_path):
-    text = '{"Q1": {"gender": "male"}, "Q1": {"gender": "female"}}'
-    refused(read_tags, written(tmp_path / "tags.json", text), "a key is there twice")
+def test_tags_that_are_not_right_are_refused(tmp_path, text, parts):
+    path = written(tmp_path / "tags.json", text)
+    refused(partial(people_tags, lists=True), path, *parts)
 
 
 def test_gender_is_read_whatever_its_letters(tmp_path):
-    (tag,) = read_tags(stored(tmp_path / "tags.json", {"Q1": {"name": "Ada", "gender": " Female"}}))
+    (tag,) = tags_of(tmp_path, {"Q1": {"name": "Ada", "gender": " Female"}})
     assert tag[1].gender == "female"
-    facts = spelled([Fact("Ada", "P21", "Female"), Fact("Ada", "P21", "female", "Q1"),
-                     Fact("Bob", "P21", "Agender"), Fact("Male", "P17", "Male")])  # fmt: skip
-    assert facts == [Fact("Ada", "P21", "female", "Q1"), Fact("Bob", "P21", "Agender"),
-                     Fact("Male", "P17", "Male")]  # fmt: skip
+    others = [Fact("Bob", "P21", "Agender"), Fact("Male", "P17", "Male")]
+    facts = spelled([Fact("Ada", "P21", "Female"), Fact("Ada", "P21", "female", "Q1"), *others])
+    assert facts == [Fact("Ada", "P21", "female", "Q1"), *others]
     assert [person.gender for person in people_of(facts, [tag])] == ["female", ""]
 
 
 def test_continents_are_those_of_the_country():
-    facts = [Fact("Paris", "P17", "France"), Fact("France", "P30", "Europe"),
-             Fact("Kiev", "P17", "Nowhere"), Fact("Russia", "P30", "Europe"),
-             Fact("Russia", "P30", "Asia"), Fact("Java", "P30", "Asia"),
-             Fact("Java", "P17", "France")]  # fmt: skip
-    assert continents_of(facts) == {
-        "Paris": "Europe", "France": "Europe", "Russia": "Europe", "Java": "Asia",
-    }  # fmt: skip
+    """Of a country in two continents, the first; a place's own comes before its country's."""
+    places = [("Paris", "P17", "France"), ("France", "P30", "Europe"), ("Kiev", "P17", "Nowhere")]
+    places += [("Russia", "P30", "Europe"), ("Russia", "P30", "Asia")]
+    places += [("Java", "P30", "Asia"), ("Java", "P17", "France")]
+    found = continents_of([Fact(*place) for place in places])
+    assert found == {"Paris": "Europe", "France": "Europe", "Russia": "Europe", "Java": "Asia"}
 
 
 @pytest.mark.parametrize(
@@ -304,11 +272,9 @@ def test_the_past_takes_whole_words_of_the_template(present, expected):
 def test_the_phrases_are_the_papers_but_for_ones_own():
     found = phrases_of({})
     assert found["P21"].edit == found["P21"].ask == ("{}'s gender is",)
-    assert found["P101"].effect == "{}'s field of work is"
-    assert len(found["P101"].edit) == 10
-    assert len(found["P103"].ask) == 2
-    assert len(found["P103"].edit) == 6
+    assert [len(found[name].edit) for name in ("P101", "P103", "P21")] == [10, 6, 1]
     assert [len(found[name].open) for name in ("P101", "P103", "P21")] == [3, 3, 2]
+    assert len(found["P103"].ask) == 2
     own = {name: templates.of(name, {"training": ["{} does"]}) for name in ("P21", "P101")}
     found = phrases_of(own)
     assert found["P101"].edit == found["P101"].ask == ("{} does",)

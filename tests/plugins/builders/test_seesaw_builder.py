@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 
 import pytest
@@ -31,24 +32,23 @@ def material(tmp_path) -> Material:
 def built(material: Material, told=None, **settings) -> dict[str, list | dict]:
     """Return the content of each file by its name without suffix."""
     out = material.triples.with_name("made")
-    if out.exists():
-        for path in out.iterdir():
-            path.unlink()
-        out.rmdir()
+    shutil.rmtree(out, ignore_errors=True)
     Seesaw(**settings).build(material, out, (told if told is not None else []).append)
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in out.iterdir()}
 
 
-def truth() -> dict[str, dict[str, str]]:
-    """Return the value of each person by property."""
-    found: dict[str, dict[str, str]] = {}
-    for row in people(COUNT):
-        found.setdefault(row["subject"], {})[row["relation"]] = row["object"]
-    return {name: values for name, values in found.items() if name.startswith("Person")}
+FACTS: dict[str, dict[str, str]] = {}
+"""The value of each person by property."""
+for row in people(COUNT):
+    if row["subject"].startswith("Person"):
+        FACTS.setdefault(row["subject"], {})[row["relation"]] = row["object"]
+IDS = {f"Person {i}": f"Q{1000 + i}" for i in range(COUNT)}
+DEAD = {f"Person {i}" for i in range(0, COUNT, 3)}
 
 
-def number(name: str) -> int:
-    return int(name.removeprefix("Person "))
+def change(record):
+    """Return the true and the new object of a record's edit."""
+    return tuple(record["requested_rewrite"][f"target_{which}"]["str"] for which in ("true", "new"))
 
 
 def test_the_folder_has_the_authors_files_and_ours(material):
@@ -57,51 +57,6 @@ def test_the_folder_has_the_authors_files_and_ours(material):
     assert made.keys() == names | {"subjects", "candidates"}
     ids = [record["case_id"] for name in SETS for record in made[f"seesaw_cf_{name}"]]
     assert ids == list(range(COUNT * len(SETS)))
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_the_records_of_a_set_are_true_to_the_facts(material, name):
-    """Naively: everyone asked about has the new value, the edited person the old one."""
-    facts = truth()
-    edited, _, effect = name.partition("_")
-    made = built(material)
-    for record in made[f"seesaw_cf_{name}"]:
-        assert record.keys() == {
-            "case_id", "requested_rewrite", "generation_prompts", "attribute_prompts",
-            "attribute_aux_info", "attribute_aux_ent",
-        }  # fmt: skip
-        rewrite = record["requested_rewrite"]
-        subject, new = rewrite["subject"], rewrite["target_new"]["str"]
-        assert rewrite["relation_id"] == edited
-        assert rewrite["target_true"]["str"] == facts[subject][edited] != new
-        if edited in ("P27", "P19"):
-            assert CONTINENT[new] != CONTINENT[facts[subject][edited]]
-        edits = {"P101": OF_WORK, "P103": SPEAKS}.get(edited, (EFFECT.get(edited),))
-        assert rewrite["prompt"] in edits, "the edit is in the present, whoever has died"
-        asks = {"P101": OF_WORK, "P103": OF_LANGUAGE}.get(edited, edits)
-        entries = list(zip(record["attribute_prompts"], record["attribute_aux_info"],
-                           record["attribute_aux_ent"], strict=True))  # fmt: skip
-        owners = {other for other, values in facts.items() if values[edited] == new}
-        expected = Counter(
-            (past(t) if number(o) % 3 == 0 else t, f"Q{1000 + number(o)}", o)
-            for o in owners for t in asks
-        )  # fmt: skip
-        templates = [(prompt.replace(other, "{}", 1), i, other) for prompt, i, other in entries]
-        assert Counter(templates) == expected
-        genders = [facts[other]["P21"] for _, _, other in entries]
-        assert genders == sorted(genders), "women first, as in the published files"
-        opened = Counter(record["generation_prompts"])
-        assert set(opened.values()) == {5}
-        if effect:
-            assert set(opened) == {EFFECT[effect].replace("{}", subject), f"{subject} is"}
-        else:
-            dead = number(subject) % 3 == 0
-            own = {"P101": OPEN_WORK, "P103": OPEN_LANGUAGE}[edited]
-            assert set(opened) == {(past(t) if dead else t).replace("{}", subject) for t in own}
-
-
-def test_efficacy_asks_for_the_edit_itself(material):
-    made = built(material)
     for name in SETS:
         records = made[f"seesaw_cf_{name}"]
         for record, asked in zip(records, made[f"seesaw_cf_{name}_eff"], strict=True):
@@ -110,7 +65,41 @@ def test_efficacy_asks_for_the_edit_itself(material):
                 "case_id": record["case_id"],
                 "requested_rewrite": rewrite,
                 "attribute_prompts": [rewrite["prompt"].replace("{}", rewrite["subject"])],
-            }
+            }, "efficacy asks for the edit itself"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_records_of_a_set_are_true_to_the_facts(material, name):
+    """Naively: everyone asked about has the new value, the edited person the old one."""
+    edited, _, effect = name.partition("_")
+    edits = {"P101": OF_WORK, "P103": SPEAKS}.get(edited, (EFFECT.get(edited),))
+    asks = {"P101": OF_WORK, "P103": OF_LANGUAGE}.get(edited, edits)
+    opens = {"P101": OPEN_WORK, "P103": OPEN_LANGUAGE}.get(edited)
+    for record in built(material, sets=(name,))[f"seesaw_cf_{name}"]:
+        assert record.keys() == {
+            "case_id", "requested_rewrite", "generation_prompts", "attribute_prompts",
+            "attribute_aux_info", "attribute_aux_ent",
+        }  # fmt: skip
+        rewrite = record["requested_rewrite"]
+        subject, (true, new) = rewrite["subject"], change(record)
+        assert rewrite["relation_id"] == edited
+        assert true == FACTS[subject][edited] != new
+        if edited in ("P27", "P19"):
+            assert CONTINENT[new] != CONTINENT[true]
+        assert rewrite["prompt"] in edits, "the edit is in the present, whoever has died"
+        entries = list(zip(record["attribute_prompts"], record["attribute_aux_info"],
+                           record["attribute_aux_ent"], strict=True))  # fmt: skip
+        owners = {other for other, values in FACTS.items() if values[edited] == new}
+        assert Counter((p.replace(other, "{}", 1), i, other) for p, i, other in entries) == Counter(
+            (past(t) if o in DEAD else t, IDS[o], o) for o in owners for t in asks
+        )
+        genders = [FACTS[other]["P21"] for _, _, other in entries]
+        assert genders == sorted(genders), "women first, as in the published files"
+        opened = Counter(record["generation_prompts"])
+        assert set(opened.values()) == {5}
+        own = [past(t) if subject in DEAD else t for t in opens or ()]
+        own = [EFFECT[effect], "{} is"] if effect else own
+        assert set(opened) == {template.replace("{}", subject) for template in own}
 
 
 def test_subjects_and_candidates_say_what_is_known(material, tmp_path):
@@ -134,16 +123,15 @@ def test_subjects_and_candidates_say_what_is_known(material, tmp_path):
 
 
 def test_settings_limit_what_is_made(material):
-    made = built(material, sets=("P101", "P27_P19"), cases=5, people=2, phrasings=1)
-    assert made.keys() == {
-        "seesaw_cf_P101", "seesaw_cf_P101_eff", "seesaw_cf_P27_P19", "seesaw_cf_P27_P19_eff",
-        "subjects", "candidates",
-    }  # fmt: skip
-    facts = truth()
+    told = []
+    made = built(material, told, sets=("P101", "P27_P19"), cases=5, people=2, phrasings=1)
+    names = {f"seesaw_cf_{name}{end}" for name in ("P101", "P27_P19") for end in ("", "_eff")}
+    assert made.keys() == names | {"subjects", "candidates"}
+    assert told[0] == "P101     5 cases, 20 attribute prompts"
     for name in ("P101", "P27_P19"):
         assert len(made[f"seesaw_cf_{name}"]) == 5
         for record in made[f"seesaw_cf_{name}"]:
-            genders = Counter(facts[other]["P21"] for other in record["attribute_aux_ent"])
+            genders = Counter(FACTS[other]["P21"] for other in record["attribute_aux_ent"])
             assert genders == {"female": 2, "male": 2}
             assert len(set(record["attribute_aux_info"])) == 4
     other = built(material, sets=("P101",), cases=5, people=2, seed=1)
@@ -166,52 +154,39 @@ def test_without_gender_as_many_people_in_all(material):
 def test_places_and_kinds_of_work_may_be_told_apart_by_more_facts(material, tmp_path):
     lines(material.triples, [row for row in people(COUNT) if row["relation"] not in ("P17", "P30")])
     free = built(material, sets=("P27_P21",))
-    assert "continents" in free["candidates"]
     assert free["candidates"]["continents"] == {}
-    changes = Counter(
-        (r["requested_rewrite"]["target_true"]["str"], r["requested_rewrite"]["target_new"]["str"])
-        for r in free["seesaw_cf_P27_P21"]
-    )
-    assert ("France", "Spain") in changes or ("Spain", "France") in changes
-    more = [("France", "P30", "Europe"), ("Spain", "P30", "Europe"), ("Japan", "P30", "Asia"),
-            ("film", "P279", "art"), ("law", "P279", "art"), ("physics", "P279", "science")]  # fmt: skip
+    assert {"France", "Spain"} in [set(change(r)) for r in free["seesaw_cf_P27_P21"]]
+    more = [("France", "P30", "Europe"), ("Spain", "P30", "Europe"), ("Japan", "P30", "Asia")]
+    more += [("film", "P279", "art"), ("law", "P279", "art"), ("physics", "P279", "science")]
     places = lines(tmp_path / "more.jsonl", more)
     made = built(material, sets=("P27_P21", "P101"), places=str(places))
-    for record in made["seesaw_cf_P27_P21"]:
-        change = {record["requested_rewrite"][f"target_{w}"]["str"] for w in ("true", "new")}
-        assert change in ({"France", "Japan"}, {"Spain", "Japan"}) or "Egypt" in change
-        true = record["requested_rewrite"]["target_true"]["str"]
-        assert "Egypt" not in change or true == "Egypt", "nobody knows that it is elsewhere"
-    for record in made["seesaw_cf_P101"]:
-        change = {record["requested_rewrite"][f"target_{w}"]["str"] for w in ("true", "new")}
-        assert "physics" in change
+    for true, new in map(change, made["seesaw_cf_P27_P21"]):
+        assert {true, new} in ({"France", "Japan"}, {"Spain", "Japan"}) or true == "Egypt", (
+            "nobody knows that Egypt is elsewhere"
+        )
+    assert all("physics" in change(record) for record in made["seesaw_cf_P101"])
 
 
 def test_only_what_a_model_knows_is_asked(material):
     """Unknown: all about persons 1 to 5, and every prompt in the past."""
-    asked = []
-
-    def known(prompt: str) -> bool:
-        return not re.search(
-            r"Person [1-5]\b|\bwas (?!born)|'s gender was|worked|specialized", prompt
-        )
+    unknown = re.compile(r"Person [1-5]\b|\bwas (?!born)|'s gender was|worked|specialized")
+    asked, told = [], []
 
     def knows(items):
         asked.extend(items)
-        return [known(prompt) for prompt, _ in items]
+        return [not unknown.search(prompt) for prompt, _ in items]
 
-    told = []
     made = built(Material(material.triples, None, knows), told)
     assert len(asked) == len(set(asked))
-    facts = truth()
     for name in SETS:
         assert made[f"seesaw_cf_{name}"]
         for record in made[f"seesaw_cf_{name}"]:
             rewrite = record["requested_rewrite"]
-            assert known(rewrite["prompt"].replace("{}", rewrite["subject"]))
-            for prompt, other in zip(record["attribute_prompts"], record["attribute_aux_ent"], strict=True):  # fmt: skip
-                assert known(prompt)
-                assert (prompt, facts[other][rewrite["relation_id"]]) in asked
+            assert not unknown.search(rewrite["prompt"].replace("{}", rewrite["subject"]))
+            others = zip(record["attribute_prompts"], record["attribute_aux_ent"], strict=True)
+            for prompt, other in others:
+                assert not unknown.search(prompt)
+                assert (prompt, FACTS[other][rewrite["relation_id"]]) in asked
     assert any(re.match(r"known +[\d,]+ of [\d,]+ answers", line) for line in told)
 
 
@@ -221,47 +196,28 @@ def test_who_has_the_old_value_too_is_not_asked(material):
     lines(material.triples, [*people(COUNT), *own])
     asked = set()
     for record in built(material, sets=("P101",))["seesaw_cf_P101"]:
-        rewrite = record["requested_rewrite"]
-        if (rewrite["target_true"]["str"], rewrite["target_new"]["str"]) == ("physics", "law"):
+        if change(record) == ("physics", "law"):
             asked.update(record["attribute_aux_ent"])
-    assert (
-        asked == {"Person 5", "Person 11", "Person 17", "Person 22", "Person 23"} & asked != set()
-    )
-
-
-def test_a_value_that_would_be_two_is_refused(material):
-    rows = [*people(COUNT), {"subject": "Person 0", "relation": "P101", "object": "a|b"}]
-    with pytest.raises(DataError, match=r"Person 0 P101: the object 'a\|b' has '\|' in it"):
-        built(Material(lines(material.triples, rows)))
-
-
-def test_numbers_are_in_the_singular_where_they_are_one(material):
-    told = []
-    built(material, told, sets=("P27_P21",), cases=1, people=1)
-    assert told == ["P27_P21  1 case, 2 attribute prompts"]
-
-
-def test_a_file_that_is_not_there_is_named_with_its_field(material):
-    for name in ("tags", "places"):
-        with pytest.raises(DataError, match=f"{name}: there is no file 'nope.json'"):
-            built(material, **{name: "nope.json"})
+    assert asked
+    assert asked <= {f"Person {i}" for i in (5, 11, 17, 22, 23)}
 
 
 def test_own_templates_are_for_work_and_language(material, tmp_path):
     own = {name: {"training": ["{} does only"]} for name in ("P101", "P27")}
-    made = built(Material(material.triples, stored(tmp_path / "words.json", own)), sets=("P101_P27", "P27_P101"))  # fmt: skip
-    assert {r["requested_rewrite"]["prompt"] for r in made["seesaw_cf_P101_P27"]} == {
-        "{} does only"
-    }
-    assert {r["requested_rewrite"]["prompt"] for r in made["seesaw_cf_P27_P101"]} == {EFFECT["P27"]}
-    for record in made["seesaw_cf_P101_P27"]:
+    own = Material(material.triples, stored(tmp_path / "words.json", own))
+    made = built(own, sets=("P101_P27", "P27_P101"))
+    work, home = (made[f"seesaw_cf_{name}"] for name in ("P101_P27", "P27_P101"))
+    assert {r["requested_rewrite"]["prompt"] for r in work} == {"{} does only"}
+    assert {r["requested_rewrite"]["prompt"] for r in home} == {EFFECT["P27"]}
+    for record in work:
         subject = record["requested_rewrite"]["subject"]
         assert set(record["generation_prompts"]) == {f"{subject} is a citizen of", f"{subject} is"}
 
 
 def test_open_prompts_of_a_property_alone(material, tmp_path):
     own = {"P103": {"training": [f"{{}} says {i}" for i in range(5)]}}
-    made = built(Material(material.triples, stored(tmp_path / "words.json", own)), sets=("P103", "P19"))  # fmt: skip
+    own_words = Material(material.triples, stored(tmp_path / "words.json", own))
+    made = built(own_words, sets=("P103", "P19"))
     drawn = set()
     for record in made["seesaw_cf_P103"]:
         subject = record["requested_rewrite"]["subject"]
@@ -271,8 +227,8 @@ def test_open_prompts_of_a_property_alone(material, tmp_path):
     assert drawn == set(own["P103"]["training"])
     for record in made["seesaw_cf_P19"]:
         subject = record["requested_rewrite"]["subject"]
-        dead = number(subject) % 3 == 0
-        opened = {f"{subject} was born in", f"{subject} was" if dead else f"{subject} is"}
+        copula = "was" if subject in DEAD else "is"
+        opened = {f"{subject} was born in", f"{subject} {copula}"}
         assert set(record["generation_prompts"]) == opened
 
 
@@ -294,8 +250,14 @@ def test_sets_that_there_are_not_are_refused(material, sets):
 
 
 def test_what_nothing_can_be_made_of_is_refused(material):
+    for name in ("tags", "places"):
+        with pytest.raises(DataError, match=f"{name}: there is no file 'nope.json'"):
+            built(material, **{name: "nope.json"})
     with pytest.raises(DataError, match="no case"):
         built(Material(material.triples, None, lambda asked: [False] * len(asked)))
+    lines(material.triples, [*people(COUNT), ("Person 0", "P101", "a|b")])
+    with pytest.raises(DataError, match=r"Person 0 P101: the object 'a\|b' has '\|' in it"):
+        built(material)
     lines(material.triples, [("Paris", "P17", "France")])
     with pytest.raises(DataError, match="about a person"):
         built(material)
@@ -315,19 +277,16 @@ def test_the_authors_files_have_our_templates_tense_and_fields(material, name):
     """Every prompt is one that the builder would make, save those whose name the past was put into."""
     edited, effect = name.split("_")
     (ours, *_) = built(material, sets=(name,))[f"seesaw_cf_{name}"]
-    spoiled = []
+    tenses, spoiled = (EFFECT[edited], past(EFFECT[edited])), []
     for record in genuine(name):
+        rewrite = record["requested_rewrite"]
         assert list(record) == list(ours)
-        assert record["requested_rewrite"].keys() == ours["requested_rewrite"].keys()
-        subject = record["requested_rewrite"]["subject"]
-        assert record["requested_rewrite"]["prompt"] == EFFECT[edited]
-        opened = [EFFECT[effect].replace("{}", subject), f"{subject} is"]
+        assert rewrite.keys() == ours["requested_rewrite"].keys()
+        assert rewrite["prompt"] == EFFECT[edited]
+        opened = [EFFECT[effect].replace("{}", rewrite["subject"]), f"{rewrite['subject']} is"]
         assert record["generation_prompts"] == [prompt for prompt in opened for _ in range(5)]
         pairs = zip(record["attribute_prompts"], record["attribute_aux_ent"], strict=True)
-        for prompt, other in pairs:
-            tenses = (EFFECT[edited], past(EFFECT[edited]))
-            if prompt not in [template.replace("{}", other) for template in tenses]:
-                spoiled.append(other)
+        spoiled += [o for p, o in pairs if p not in [t.replace("{}", o) for t in tenses]]
     assert spoiled == (["Sophistic works of Antiphon"] if name == "P27_P21" else [])
 
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 from support.builders import record
+from support.editors import stored_records
 from support.loops import Push
 
 import edit_harness as eh
 from edit_harness import Control, Graded, Marks, Regime
-from edit_harness.edits import Edit
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
 from edit_harness.run.results import Results
+from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.report.facts import remarks, sound
 from edit_harness_plugins.commands.report.layouts import besides
+from edit_harness_plugins.commands.report.page import explore
 from edit_harness_plugins.controls.collapse import perplexities
 from edit_harness_plugins.controls.effects import side_effects
 from edit_harness_plugins.reading import reread
@@ -48,20 +50,21 @@ class Likelihood(Control):
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run an editor on seven records and a tiny model."""
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
+    records = [record(i, subject=name) for i, name in enumerate(NAMES)]
+    facts = stored_records(tmp_path / "facts.json", records)
 
     def evaluate(editor=None, control=None, output="results", **changes):
         given = {"controls": [control]} if control else {}
-        task = {"task_args": {"data": str(facts)}, "output": tmp_path / output}
+        task = {"task_args": {"data": facts}, "metrics": ["success"], "output": tmp_path / output}
         return eh.evaluate(editor or Push(), "counterfact", model, **{**task, **given, **changes})
 
     return evaluate
 
 
-def lines(run, drop=("seconds", "crc", "fp")):
+def lines(run, *drop):
     rows = (json.loads(line) for line in run.folder.samples.read_text().splitlines())
-    return [{k: v for k, v in row.items() if k not in drop} for row in rows]
+    varies = ("seconds", "crc", "fp", *drop)
+    return [{k: v for k, v in row.items() if k not in varies} for row in rows]
 
 
 def of_control(run):
@@ -87,16 +90,16 @@ def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
     assert "likelihood" in str(grid.rows)
 
 
-@pytest.mark.parametrize(("regime", "states"), [(Regime("batch", 3), [1, 2, 3]), (SEQUENCE, range(1, 8))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("regime", "states"), [(Regime("batch", 3), [1, 2, 3]), (SEQUENCE, range(1, 8))]
+)
 def test_edits_that_share_a_model_are_examined_where_cases_are(evaluate, regime, states):
     control = Likelihood()
     run = evaluate(control=control, regime=regime)
     assert [r.state for r in of_control(run)] == list(states)
     assert len(control.seen) == 1 + len(states)
-    plain = [row for row in lines(run, ("seconds", "crc", "fp", "seq")) if row["case"] != MARK]
-    assert plain == lines(
-        evaluate(output="without", regime=regime), ("seconds", "crc", "fp", "seq")
-    )
+    plain = [row for row in lines(run, "seq") if row["case"] != MARK]
+    assert plain == lines(evaluate(output="without", regime=regime), "seq")
     (effect,) = side_effects(run).effects
     assert list(effect.states) == list(states)
     assert effect.over == ("models" if regime.mode == "batch" else "documents")
@@ -150,47 +153,47 @@ class Broken(Likelihood):
         return self.answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [(None, "error"), ("words", "plugin_error")],
-)
+@pytest.mark.parametrize(("answer", "status"), [(None, "error"), ("words", "plugin_error")])
 def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     run = evaluate(control=Broken(answer=answer))
     assert [r.status for r in run.everything if r.case == "control:broken"] == [status] * 7
     assert not run.failures
     assert not sound(run)
-    (said,) = (text for label, text in remarks(run) if label == "control")
-    assert said.startswith(
-        f"no answer of 7 edited models to broken, left out here; the first: {status}"
-    )
+    (said,) = told(run)
+    start = f"no answer of 7 edited models to broken, left out here; the first: {status}"
+    assert said.startswith(start)
     assert side_effects(run).effects == []
 
 
-class Hooked(Push):
-    """Edits by what only rows of a batch have."""
-
-    def edit(self, model, requests):
-        return Edit(prefix="Ada lives in Rome.")
-
-
 def test_any_edit_is_asked_for_the_text(evaluate):
-    run = evaluate(Hooked(), "text", control_args={"sample": 2})
+    """Also one by what only rows of a batch have."""
+    run = evaluate("prompt", "text", control_args={"sample": 2})
     (effect,) = side_effects(run).effects
     assert (effect.control, effect.name, effect.models) == ("text", "perplexity", 2)
     assert effect.after != effect.before
 
 
-@pytest.mark.parametrize("regime", [Regime("batch", 3), SEQUENCE])
-def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate, regime):
-    plain, asked = (evaluate(control=c, regime=regime) for c in (None, "text"))
+def told(run):
+    return [text for label, text in remarks(run) if label == "control"]
+
+
+def test_an_edit_that_no_control_sees_is_said(evaluate):
+    run = evaluate("prompt", Likelihood(), control_args={"sample": 2})
+    assert not sound(run)
+    (said,) = told(run)
+    assert said.startswith("no answer of 2 edited models to likelihood")
+    assert "the edit is one by a text before the prompt, which is not in the module" in said
+
+
+def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate):
+    plain, asked = (evaluate(control=c, regime=SEQUENCE) for c in (None, "text"))
     assert [r.visit for r in asked.everything] == [r.visit for r in plain.everything]
     assert side_effects(plain).effects == []
     (effect,) = side_effects(asked).effects
-    old, new = perplexities(asked)[max(effect.states)]
-    assert effect.states[max(effect.states)] == pytest.approx((old, new))
+    assert effect.states[max(effect.states)] == pytest.approx(perplexities(asked)[7])
     found = asked.results()["control"]["text"]["perplexity"]
     assert found["documents"] == 1
-    assert found["difference_low"] is None, "of one text, or three models, there is no interval"
+    assert found["difference_low"] is None, "of one text there is no interval"
     (grid,) = besides([asked])
     assert "text perplexity" in str(grid.rows)
 
@@ -222,14 +225,12 @@ class Numberless(Control):
 def test_a_control_without_any_number_is_told(evaluate):
     run = evaluate(control=Numberless(), control_args={"sample": 2})
     assert not sound(run)
-    said = [text for label, text in remarks(run) if label == "control"]
-    assert said == [
-        "left out: f1 of numberless: it is no mean, of the unedited model (2 of 2 edited models)",
+    why = "it is no mean, of the unedited model (2 of 2 edited models)"
+    assert told(run) == [
+        f"left out: f1 of numberless: {why}",
         "no number at all of numberless",
     ]
-    assert run.results()["control_left_out"] == {
-        "numberless": {"f1": "it is no mean, of the unedited model (2 of 2 edited models)"}
-    }
+    assert run.results()["control_left_out"] == {"numberless": {"f1": why}}
 
 
 @dataclass
@@ -246,73 +247,27 @@ def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
     run = evaluate(control=Wavering(), control_args={"sample": 2})
     assert side_effects(run).effects == []
     read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
-    assert (
-        side_effects(read)
-        .uncompared["wavering"]["loglikelihood"]
-        .startswith("NaN of 3, of the edited model")
-    )
-
-
-def test_an_edit_that_no_control_sees_is_said(tmp_path):
-    from click.testing import CliRunner
-
-    from edit_harness.cli import main
-
-    plugin = tmp_path / "own.py"
-    plugin.write_text(OWN)
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:2])]))
-    eh.save_model(eh.testing.tiny_model(), eh.edits.UNEDITED, tmp_path / "tiny")
-    made = CliRunner().invoke(
-        main,
-        ["--plugin", str(plugin), "--editor", "prompt,none", "--task", "counterfact",
-         "--task-args", f"data={facts}", "--metrics", "success", "--model", str(tmp_path / "tiny"),
-         "--control", "constant", "-o", str(tmp_path / "results"), "--new"],
-    )  # fmt: skip
-    assert made.exit_code == 1, made.stderr
-    said = " ".join(made.stderr.split())
-    assert "the edit is one by a text before the prompt, which is not in the module" in said
-    assert said.count("control no answer of 2 edited models") == 1, (
-        "of the other editor all are there"
-    )
-
-
-OWN = """
-from dataclasses import dataclass
-
-from edit_harness import Control, Graded, Marks, hookimpl
-
-
-@dataclass
-class Constant(Control):
-    def examine(self):
-        return Graded("", {"one": Marks((1.0, 1.0))})
-
-
-@hookimpl
-def edit_harness_register_controls(register):
-    register("constant", Constant)
-"""
+    why = side_effects(read).uncompared["wavering"]["loglikelihood"]
+    assert why.startswith("NaN of 3, of the edited model")
 
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):
-    from edit_harness_plugins.commands.report import formats, layouts
-    from edit_harness_plugins.commands.report.page import explore
-
     run = evaluate(control=Likelihood(), control_args={"sample": 2})
-    (grid,) = layouts.besides([run])
+    plain = evaluate(output="plain")
+    (grid,) = besides([run])
     assert grid.heads == ["Control"]
     ((names, cells),) = grid.rows
     assert names == ["likelihood loglikelihood ↑"]
     assert cells[-1].text == "3 × 2"
     assert "| likelihood loglikelihood ↑ |" in formats.markdown([grid])
     rows = formats.comma([grid]).splitlines()
+    whens = ("before", "after", "change")
     assert [row.split(",")[:2] for row in rows[1:]] == [
-        ["likelihood loglikelihood", when] for when in ("before", "after", "change")
+        ["likelihood loglikelihood", when] for when in whens
     ]
-    (both,) = layouts.besides([run, evaluate(output="plain")])
+    (both,) = besides([run, plain])
     assert both.heads == ["Editor", "Control"]
-    assert list(layouts.besides([evaluate(output="plain")])) == []
+    assert list(besides([plain])) == []
     html = explore([run], "runs")
     assert "<bdi>likelihood loglikelihood</bdi>" in html
     assert "Likelihood loglikelihood" not in html

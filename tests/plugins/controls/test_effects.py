@@ -91,16 +91,19 @@ def test_a_text_is_one_document_with_its_perplexity():
     assert effect.after == pytest.approx(math.exp((2 + 5 + 2 + 6) / 4))
 
 
-def test_only_equal_documents_are_paired():
-    seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
+def test_only_equal_documents_are_paired_and_others_are_told():
+    other = Seen(2, graded(1), graded(0, documents="other"))
+    seen = [Seen(1, graded(1), graded(0)), other]
     assert summed(*seen).models == 1
-    assert list(effects("mine", seen[1:], last=False, level=LEVEL)) == []
+    assert list(effects("mine", [other], last=False, level=LEVEL)) == []
+    assert list(effects("mine", seen, last=True, level=LEVEL)) == []
+    why = "the documents of 1 of 2 edited models are not those of before"
+    assert left_out(seen, last=False) == {"": why}
 
 
-def measured(documents="same", left_out=(), **marks):
-    return encode_answer(
-        Graded(documents, {name: Marks(each) for name, each in marks.items()}, dict(left_out))
-    )
+def measured(left_out=(), **marks):
+    each = {name: Marks(values) for name, values in marks.items()}
+    return encode_answer(Graded("same", each, dict(left_out)))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def measured(documents="same", left_out=(), **marks):
         (measured(acc=(1.0,)), "the edited model has none"),
         (
             measured(acc=(1.0,), ppl=(math.nan,)),
-            "not all documents have a finite number, of the edited",
+            "not all documents have a finite number",
         ),
         (measured(acc=(1.0,), left_out={"ppl": "NaN of 1"}), "NaN of 1, of the edited model"),
         (measured(acc=(1.0,), ppl=(1.0, 1.0)), "it is of other documents than before"),
@@ -124,16 +127,6 @@ def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
     assert name == "ppl"
     assert why in said
     assert said.endswith("(1 of 2 edited models)")
-
-
-def test_models_that_were_asked_something_else_are_told():
-    seen = [Seen(1, graded(1), graded(0)), Seen(2, graded(1), graded(0, documents="other"))]
-    ((name, why),) = left_out(seen, last=False).items()
-    assert (name, why) == (
-        "",
-        "the documents of 1 of 2 edited models are not those of before",
-    )
-    assert list(effects("mine", seen, last=True, level=LEVEL)) == []
 
 
 @pytest.mark.parametrize("models", [ENOUGH - 1, ENOUGH])

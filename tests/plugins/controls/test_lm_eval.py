@@ -2,24 +2,27 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from click.testing import CliRunner
 from support.builders import REQUEST, record
+from support.editors import stored_model, stored_records
 from support.loops import Push
 from support.own_tasks import FACTS, TALES, write
-from transformers import AutoModelForCausalLM
 
 import edit_harness as eh
 from edit_harness import DataError, UsageError
 from edit_harness.cli import main
 from edit_harness.data import Examined
 from edit_harness.edits import UNEDITED
+from edit_harness.folder.encoding import encode_answer
 from edit_harness.run.clean import examine
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
 from edit_harness_plugins.controls import lm_eval_task
+from edit_harness_plugins.controls.effects import Seen, effects
 from edit_harness_plugins.controls.lm_eval_task import LMEval
 
 lm_eval = pytest.importorskip("lm_eval")
@@ -59,9 +62,7 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
     model = tiny_model("llama")
     edit = Push().edit(model, [REQUEST])
     eh.save_model(model, edit, tmp_path / "saved")
-    again = HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8)
-    assert isinstance(again.model, type(AutoModelForCausalLM.from_pretrained(tmp_path / "saved")))
-    saved = theirs(again, own)
+    saved = theirs(HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8), own)
     here = {}
     for task in ("own_facts", "own_tales"):
         control = loaded(task, own, model)
@@ -84,20 +85,20 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
             assert one == pytest.approx(other[metric], abs=1e-6)
 
 
-def test_what_its_marks_come_to_is_what_it_says(own, model):
+@pytest.mark.parametrize(
+    ("task", "documents", "better"),
+    [("own_facts", len(FACTS), "higher"), ("own_tales", len(TALES), "lower")],
+)
+def test_what_its_marks_come_to_is_what_it_says(own, model, task, documents, better):
     """Means, perplexities and bits over all documents, computed here from the values of each."""
-    from edit_harness.folder.encoding import encode_answer
-    from edit_harness_plugins.controls.effects import Seen, effects
-
-    expected = theirs(loaded("own_facts", own, model)._lm, own)["results"]
-    for task, documents in (("own_facts", len(FACTS)), ("own_tales", len(TALES))):
-        stored = encode_answer(loaded(task, own, model).examine())
-        found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99))
-        assert len(found) == 2
-        for effect in found:
-            assert effect.before == pytest.approx(expected[task][f"{effect.name},none"])
-            assert effect.documents == documents
-            assert effect.better == ("higher" if task == "own_facts" else "lower")
+    control = loaded(task, own, model)
+    expected = theirs(control._lm, own)["results"][task]
+    stored = encode_answer(control.examine())
+    found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99))
+    assert len(found) == 2
+    for effect in found:
+        assert effect.before == pytest.approx(expected[f"{effect.name},none"])
+        assert (effect.documents, effect.better) == (documents, better)
 
 
 def test_settings_are_those_of_the_library(own, model):
@@ -129,7 +130,8 @@ def test_it_says_nothing_and_leaves_the_process_alone(own, model, capfd):
 
 
 def test_what_is_not_there_is_said(own, monkeypatch):
-    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, all: Known(["own_facts"]))
+    known = SimpleNamespace(all_tasks=["own_facts"])
+    monkeypatch.setattr(lm_eval_task, "_index", lambda folder, every: known)
     with pytest.raises(UsageError, match="no task 'own_fact'; did you mean own_facts"):
         LMEval(task="own_fact").load()
     monkeypatch.undo()
@@ -156,43 +158,37 @@ def variant(own, tmp_path, **changes):
 
 
 ACC_NORM = "  - {metric: acc_norm, aggregation: mean, higher_is_better: true}\n"
-MCC = ("metric: acc, aggregation: mean", "metric: mcc, aggregation: matthews_corrcoef")
 
 
-def test_a_measure_that_cannot_be_summed_up_is_left_out_with_the_reason(own, model, tmp_path):
-    folder = variant(own, tmp_path, mcc=MCC)
-    found = loaded("variant", folder, model).examine()
-    assert list(found.marks) == ["acc_norm"]
-    assert found.left_out == {
-        "mcc": "it is no mean over documents, no perplexity and no bits per byte"
-    }
-    folder = variant(own, tmp_path, foo=("metric: acc,", "metric: foo,"))
+@pytest.mark.parametrize(("metric", "aggregation"), [("mcc", "matthews_corrcoef"), ("foo", "mean")])
+def test_a_measure_that_cannot_be_summed_up_is_left_out(own, model, tmp_path, metric, aggregation):
+    new = f"metric: {metric}, aggregation: {aggregation}"
+    folder = variant(own, tmp_path, measure=("metric: acc, aggregation: mean", new))
     lm_eval_task._index.cache_clear()
     found = loaded("variant", folder, model).examine()
-    assert list(found.left_out) == ["foo"]
+    assert list(found.marks) == ["acc_norm"]
+    assert list(found.left_out) == [metric]
+    if metric == "mcc":
+        why = "it is no mean over documents, no perplexity and no bits per byte"
+        assert found.left_out[metric] == why
 
 
 def test_what_is_nan_is_left_out():
+    """And what is a perplexity is computed by the harness, not by the task."""
+
+    def perplexity(values):
+        raise AssertionError
+
+    task = SimpleNamespace(
+        aggregation=lambda: {"ppl": perplexity}, higher_is_better=lambda: {"ppl": False}
+    )
     control = LMEval(task="x")
-    control._tasks = {"x": Aggregating()}
+    control._tasks = {"x": task}
     samples = [
         ("x", {"metrics": ["ppl"], "filter": "none", "ppl": (value, 3)})
         for value in (math.nan, -1.0)
     ]
     assert list(control._marks(samples)) == [("ppl", "NaN or infinity of 1 of 2 documents")]
-
-
-class Aggregating:
-    @staticmethod
-    def aggregation():
-        def perplexity(values):
-            raise AssertionError("it is computed by the harness")
-
-        return {"ppl": perplexity}
-
-    @staticmethod
-    def higher_is_better():
-        return {"ppl": False}
 
 
 @pytest.mark.parametrize(
@@ -227,29 +223,18 @@ def test_a_task_without_documents_is_said(own, tmp_path, monkeypatch):
     assert "its data" in raised.value.remedy
 
 
-class Known:
-    def __init__(self, names):
-        self.all_tasks = names
-
-
 def test_it_is_a_flag_of_the_command(own, tmp_path):
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate("ABCD")]))
-    tiny = tmp_path / "tiny"
-    eh.save_model(tiny_model(), UNEDITED, tiny)
+    records = [record(i, subject=name) for i, name in enumerate("ABCD")]
+    facts = stored_records(tmp_path / "facts.json", records)
+    tiny = stored_model(tiny_model(), tmp_path / "tiny")
     flags = ["--editor", "none", "--task", "counterfact", "--task-args", f"data={facts}"]
     flags += ["--model", str(tiny), "-o", str(tmp_path / "results"), "--metrics", "success"]
-    flags += [
-        "--control",
-        "lm_eval:own_facts,text",
-        "--control-args",
-        f"include_path={own},sample=2",
-    ]
-    made = CliRunner().invoke(main, [*flags, "--json", "-q"])
+    flags += ["--control", "lm_eval:own_facts,text", "--control-args"]
+    made = CliRunner().invoke(main, [*flags, f"include_path={own},sample=2", "--json", "-q"])
     assert made.exit_code == 0, made.stderr
     found = json.loads(made.stdout)["control"]
     assert found["lm_eval:own_facts"]["acc"]["difference"] == 0
     assert found["text"]["perplexity"]["models"] == 2
-    wrong = CliRunner().invoke(main, [*flags[:-2], "--control-args", "include=x"])
+    wrong = CliRunner().invoke(main, [*flags, "include=x"])
     assert wrong.exit_code == 2
     assert "no control has a field 'include'" in wrong.stderr

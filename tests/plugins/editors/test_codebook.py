@@ -1,6 +1,7 @@
 """The codebook against a model that is hooked by hand, one text at a time and without a cache."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.grace.codebook import Codebook, nearest
 from edit_harness_plugins.editors.grace.grace import inputs_at
 
-FAMILIES = ["gpt2", "llama", "gptj", "opt"]
+KINDS = [("gpt2", "left"), ("llama", "right"), ("gptj", "left"), ("opt", "right")]
 PROMPTS = ["Ada", "Ada lives", "Ada lives in", "The mother tongue of Danielle is", "It rains. Ada lives in"]  # fmt: skip
 """One of a single token, and beginnings of one another."""
 CANDIDATES = ("Paris", "Zanzibar by the sea", "Zanzibar")
@@ -43,11 +44,11 @@ def book(model, prompts, radius, seed=0):
     return Edit(adaptors={module_of(model): Codebook(keys, values, radii)})
 
 
-@contextmanager
-def looking_up(model, edit, last):
+@torch.no_grad()
+def logits_by_hand(model, edit, ids, last):
     """Replace the output at one column of the only row, if its input is within a radius."""
 
-    def hook(_, args, output, book):
+    def hook(book, _, args, output):
         flat = output.reshape(-1, output.shape[-1]).clone()
         inputs = args[0].reshape(-1, args[0].shape[-1])
         distances = [float((inputs[last] - key).norm()) for key in book.keys]
@@ -56,22 +57,10 @@ def looking_up(model, edit, last):
             flat[last] = book.values[entry]
         return flat.view_as(output)
 
-    handles = [
-        model.module.get_submodule(name).register_forward_hook(
-            lambda *given, own=book: hook(*given, own)
-        )
-        for name, book in edit.adaptors.items()
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@torch.no_grad()
-def logits_by_hand(model, edit, ids, last):
-    with looking_up(model, edit, last):
+    with ExitStack() as stack:
+        for name, book in edit.adaptors.items():
+            module = model.module.get_submodule(name)
+            stack.enter_context(module.register_forward_hook(partial(hook, book)))
         return model.module(torch.tensor([ids]), use_cache=False).logits[0].double()
 
 
@@ -101,8 +90,7 @@ def edits_of(model):
     ]
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "padding"), KINDS)
 def test_scores_of_many_books_in_a_batch_are_those_by_hand(family, padding):
     """fp32, in another order of sums than by hand: 2e-5, as for other edits."""
     model = deep_model(family, padding=padding)
@@ -111,27 +99,15 @@ def test_scores_of_many_books_in_a_batch_are_those_by_hand(family, padding):
     answers = model.answer(questions)
     for (edit, query), answer in zip(questions, answers, strict=True):
         for candidate, found in zip(CANDIDATES, answer.logprobs, strict=True):
-            assert found == pytest.approx(
-                scores_by_hand(model, edit, query.prompt, candidate), abs=2e-5
-            )
-    firsts = [answer.logprobs[0][0] for answer in answers]
-    assert moved(firsts, len(edits)) == {
-        *((0, 0), (1, 1), (2, 1), (3, 1)),
-        *((i, 2) for i in range(len(PROMPTS))),
-    }
+            expected = scores_by_hand(model, edit, query.prompt, candidate)
+            assert found == pytest.approx(expected, abs=2e-5)
+    of_all, of_none, plain = (answers[place :: len(edits)] for place in (2, 3, 4))
+    assert of_all != plain
+    for one, other in zip(of_none, plain, strict=True):
+        assert one.nll(0) == pytest.approx(other.nll(0), abs=1e-4)
 
 
-def moved(values, count):
-    """Return the prompt and edit, by index, of each value that is not as with the last edit."""
-    return {
-        (i // count, i % count)
-        for i, value in enumerate(values)
-        if value != pytest.approx(values[i // count * count + count - 1], abs=1e-4)
-    }
-
-
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "padding"), KINDS)
 def test_generations_with_a_cache_are_those_by_hand(family, padding):
     model = deep_model(family, padding=padding)
     edits = edits_of(model)
@@ -141,29 +117,26 @@ def test_generations_with_a_cache_are_those_by_hand(family, padding):
     assert texts[2::5] != texts[4::5]
 
 
-def test_what_a_prompt_answers_does_not_depend_on_what_is_asked_with_it():
-    """One prompt is the beginning of another: each is looked up at its own end."""
+def test_a_text_is_looked_up_at_the_end_of_its_own_prompt():
+    """Also where the prompt of another text with the same tokens ends elsewhere."""
     model = deep_model(dtype=torch.float64)
     edit = book(model, ["Ada lives"], 0.01)
-    short, long = Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))
-    (split, whole, *plain) = model.answer(
-        [(edit, short), (edit, long), (Edit(), short), (Edit(), long)]
-    )
-    assert split.tokens[0][-1:] == whole.tokens[0]
-    assert split.logprobs[0][-1] != pytest.approx(plain[0].logprobs[0][-1], abs=1e-3)
-    # The longer prompt goes through the same tokens, but is not asked there.
-    assert whole.logprobs[0] == pytest.approx(plain[1].logprobs[0], abs=1e-12)
+    queries = [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
+    split, whole, plain = model.answer([(edit, q) for q in queries] + [(Edit(), queries[1])])
+    by_hand = scores_by_hand(model, edit, "Ada lives", "in Paris")
+    assert split.logprobs[0] == pytest.approx(by_hand, abs=1e-12)
+    assert whole.logprobs[0] == pytest.approx(plain.logprobs[0], abs=1e-12)
+    assert split.logprobs[0][-1] != pytest.approx(whole.logprobs[0][-1], abs=1e-3)
 
 
 def test_a_distribution_is_looked_up_too():
     model = deep_model(dtype=torch.float64)
     edit = book(model, ["Ada lives in"], 1e-6)
-    near, far = model.answer([(edit, NextToken(p)) for p in ("Ada lives in", "Bob works at")])
-    ids = model.tokens.encode("Ada lives in").ids
-    by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
-    torch.testing.assert_close(torch.tensor(near.logprobs).double(), by_hand, rtol=0, atol=1e-6)
-    (plain,) = model.answer([(Edit(), NextToken("Bob works at"))])
-    assert far.logprobs == pytest.approx(plain.logprobs, abs=1e-6)
+    for prompt in ("Ada lives in", "Bob works at"):
+        (answer,) = model.answer([(edit, NextToken(prompt))])
+        ids = model.tokens.encode(prompt).ids
+        by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
+        assert answer.logprobs == pytest.approx(by_hand.tolist(), abs=1e-6)
 
 
 # The look-up alone.

@@ -15,6 +15,8 @@ from edit_harness_plugins.editors.locate.value_search import Settings, alike, se
 
 TOKENS = get_args(FactToken)
 CONTEXTS = ("{}", "It rains. {}")
+
+
 REQUESTS = [
     Request("{} lives in the city of", "Ada Lovelace", "Oslo"),
     Request("Where is {}?", "the Eiffel Tower", "Rome in France"),
@@ -110,54 +112,40 @@ def naive(model, request, token, settings):
     return delta.detach(), loss.item()
 
 
+def given(token):
+    return Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, fact_token=token, **FIELDS)
+
+
 @pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r.prompt)
+@pytest.mark.parametrize("request_", REQUESTS[:2], ids=lambda r: r.prompt)
 def test_the_search_finds_what_a_naive_one_does(token, request_):
     model = tiny_model(dtype=torch.float64)
-    given = Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, fact_token=token, **FIELDS)
-    (found,) = search(model, 0, [request_], CONTEXTS, given)
-    delta, loss = naive(model, request_, token, given)
+    (found,) = search(model, 0, [request_], CONTEXTS, given(token))
+    delta, loss = naive(model, request_, token, given(token))
     torch.testing.assert_close(found.delta, delta, rtol=1e-6, atol=1e-8)
     assert found.losses[-1][0] == pytest.approx(loss, rel=1e-8)
     assert delta.norm() > 0.1
 
 
+@pytest.mark.parametrize("token", ["subject_first", "subject_first_after_last", "last"])
+def test_the_pair_is_written_at_the_token(token):
+    """ROME's bare key then gives what was searched."""
+    model, request = tiny_model(dtype=torch.float64), REQUESTS[0]
+    editor = Rome(layer=0, covariance=False, contexts=CONTEXTS, fact_token=token, **FIELDS)
+    edit, _ = editor.edit_each(model, [[request], [REQUESTS[1]]])
+    (found,) = search(model, 0, [request], CONTEXTS, given(token))
+    module = model.architecture.projection(0).module
+    with torch.no_grad(), model.applied(edit), recording(module, 1) as seen:
+        model.module(torch.tensor([model.tokens.encode(request.text).ids]))
+    got = seen.outputs[0, place_in(model, token, "", request)]
+    torch.testing.assert_close(got, found.values[0] + found.delta, rtol=1e-9, atol=1e-10)
+
+
 def test_requests_are_grouped_by_what_is_behind_the_token(model):
-    sizes = {token: len(alike(model, REQUESTS[:2], 2, token)) for token in TOKENS}
-    assert sizes["last"] == 2  # the targets are of different lengths
+    assert len(alike(model, REQUESTS[:2], 2, "last")) == 2  # the targets are of different lengths
     same = [Request("{} lives in", name, "Oslo") for name in ("Ada", "Ada Lovelace")]
-    assert [len(alike(model, same, 2, token)) for token in ("subject_last", "subject_first")] == [
-        1,
-        2,
-    ]
-
-
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("kind", [Rome, RRome])
-def test_the_pair_is_written_at_the_token(kind, token):
-    """ROME's bare key, or R-ROME's mean key, then gives what was searched."""
-    model = tiny_model(dtype=torch.float64)
-    editor = kind(layer=0, covariance=False, contexts=CONTEXTS, fact_token=token, **FIELDS)
-    request = REQUESTS[0]
-    together = editor.edit_each(model, [[request], [REQUESTS[1]]])
-    (found,) = search(
-        model,
-        0,
-        [request],
-        CONTEXTS,
-        Settings(lr=0.5, kl_factor=0.0625, stop=5e-2, fact_token=token, **FIELDS),
-    )
-    outputs = []
-    for context in CONTEXTS:
-        before = context.partition("{}")[0]
-        ids = torch.tensor([model.tokens.encode(before + request.text).ids])
-        module = model.architecture.projection(0).module
-        with torch.no_grad(), model.applied(together[0]), recording(module, 1) as seen:
-            model.module(ids)
-        outputs.append(seen.outputs[0, place_in(model, token, before, request)])
-    wanted = found.values[0] + found.delta
-    got = outputs[0] if kind is Rome else torch.stack(outputs).mean(0)
-    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-10)
+    assert len(alike(model, same, 2, "subject_last")) == 1
+    assert len(alike(model, same, 2, "subject_first")) == 2
 
 
 def test_tables_name_a_token_that_is_not_the_papers():

@@ -7,27 +7,19 @@ in fp32 whatever their weights are, losses and answers under the edit are.
 
 import copy
 import math
+from collections import Counter
 
 import pytest
 import torch
+from support.editors import ALONE, MIXED, REQUESTS
 
-from edit_harness import Choose, Request
+from edit_harness import Choose
 from edit_harness.edits import Dense, Edit
-from edit_harness.model.weights import marks
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import texts as shared
 from edit_harness_plugins.editors.tuning import ft
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
-ALONE = [[request] for request in REQUESTS]
-MIXED = [[REQUESTS[0]], REQUESTS[1:3], [REQUESTS[3]], REQUESTS[::-1], [REQUESTS[0]]]
-FAMILIES = ["gpt2", "llama", "gptj", "gemma2", "opt", "bloom"]
 FIELDS = {"layer": 0, "steps": 6, "lr": 2e-3, "bias": True}
 
 
@@ -69,38 +61,15 @@ def same_deltas(one, other, *, atol=1e-9):
         assert delta.any()
 
 
-def same_behaviour(model, one, other, requests, *, atol):
+def same_behaviour(model, one, other, *, atol):
     """Compare losses, and log-probabilities under the edits."""
     assert one.info["steps"] == other.info["steps"]
     assert one.info["loss"] == pytest.approx(other.info["loss"], abs=atol)
-    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in requests]
+    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in REQUESTS]
     answers = [model.answer([(edit, query) for query in queries]) for edit in (one, other)]
     for left, right in zip(*answers, strict=True):
         for i in range(2):
             assert left.nll(i) == pytest.approx(right.nll(i), abs=atol)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("editor", VARIANTS, ids=NAMES)
-def test_together_is_alone(family, editor, passes):
-    model = tiny_model(family)
-    together = editor.edit_each(model, ALONE)
-    assert passes == [4] * editor.steps
-    for batch, found in zip(ALONE, together, strict=True):
-        alone = editor.edit(model, batch)
-        same_behaviour(model, found, alone, REQUESTS, atol=5e-3)
-        with pytest.raises(AssertionError):
-            same_behaviour(model, found, Edit(info=found.info), batch, atol=5e-2)
-
-
-@pytest.mark.parametrize("family", ["gpt2", "opt", "bloom"])
-@pytest.mark.parametrize("editor", VARIANTS, ids=NAMES)
-def test_in_double_precision_nothing_is_left_of_the_difference(family, editor):
-    model = tiny_model(family, torch.float64)
-    for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
-        assert found.info["steps"] == editor.steps
-        # BLOOM's softmax is in fp32 whatever its weights are, and a search spreads its last bit.
-        same_deltas(found, editor.edit(model, batch), atol=1e-4 if family == "bloom" else 1e-9)
 
 
 # An oracle: torch's Adam on the parameters themselves, whole forward passes, one text at a time.
@@ -153,48 +122,40 @@ def test_each_case_is_what_plain_torch_finds(family, editor):
 
 
 @pytest.mark.parametrize("family", ["llama", "gptj", "gemma2", "bloom"])
-def test_other_families_find_what_plain_torch_finds(family):
+def test_other_families_find_what_plain_torch_finds(family, passes):
+    """In fp32, where Adam's steps enlarge rounding: what the edits answer."""
     model, editor = tiny_model(family), tuner(weight_decay=0.1)
-    for batch, found in zip(ALONE, editor.edit_each(model, ALONE), strict=True):
-        same_behaviour(model, found, by_hand(model, editor, batch), REQUESTS, atol=5e-3)
+    together = editor.edit_each(model, ALONE)
+    assert passes == [4] * editor.steps
+    for batch, found in zip(ALONE, together, strict=True):
+        same_behaviour(model, found, by_hand(model, editor, batch), atol=5e-3)
 
 
 # Who takes a step.
 
 
-STOPS = [
-    (3.6, [3, 8, 8, 4], [4, 4, 4, 4, 2, 2, 2, 2]),
-    (3.85, [3, 7, 8, 3], [4, 4, 4, 2, 2, 2, 2, 1]),
-]
-
-
-@pytest.mark.parametrize(("stop", "steps", "rows"), STOPS)
-@pytest.mark.parametrize("cls", [FineTuning, ConstrainedFineTuning])
-def test_a_finished_case_keeps_its_change(cls, stop, steps, rows, passes):
+@pytest.mark.parametrize(
+    ("stop", "steps", "rows"),
+    [
+        (3.6, [3, 8, 8, 4], [4, 4, 4, 4, 2, 2, 2, 2]),
+        (3.85, [3, 7, 8, 3], [4, 4, 4, 2, 2, 2, 2, 1]),
+    ],
+)
+def test_a_finished_case_keeps_its_change(stop, steps, rows, passes):
     """Others go on, and so would Adam's momentum; half of the rows gone, it is laid out anew."""
     model = tiny_model(dtype=torch.float64)
-    editor = tuner(cls, steps=8, lr=5e-3, stop=stop)
-    if cls is ConstrainedFineTuning:
-        editor.epsilon = 0.03
+    editor = tuner(steps=8, lr=5e-3, stop=stop)
     together = editor.edit_each(model, ALONE)
     assert [edit.info["steps"] for edit in together] == steps
     assert passes == rows
     for batch, found in zip(ALONE, together, strict=True):
-        same_deltas(found, editor.edit(model, batch))
         same_deltas(found, by_hand(model, editor, batch))
 
 
-def test_a_case_that_needs_no_step_is_left_as_it_is():
-    model = tiny_model(dtype=torch.float64)
-    editor = tuner(steps=1)
-    first = sorted(edit.info["loss"] for edit in editor.edit_each(model, ALONE))
-    editor = tuner(steps=4, stop=(first[0] + first[1]) / 2)
-    together = editor.edit_each(model, ALONE)
-    (done,) = [edit for edit in together if edit.info["steps"] == 1]
-    assert not any(change.any() for change in dense(done).values())
-    for batch, found in zip(ALONE, together, strict=True):
-        if found is not done:
-            same_deltas(found, editor.edit(model, batch))
+def test_a_case_that_needs_no_step_is_left_as_it_is(model):
+    (edit,) = tuner(steps=5, stop=1e3).edit_each(model, ALONE[:1])
+    assert edit.info["steps"] == 1
+    assert not any(change.any() for change in dense(edit).values())
 
 
 def test_a_chunk_below_the_threshold_takes_no_step_while_others_do():
@@ -220,7 +181,7 @@ def test_a_case_is_done_by_its_mean_though_a_chunk_is_still_above(passes):
         same_deltas(found, by_hand(model, editor, batch))
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 3])
+@pytest.mark.parametrize("chunk", [1, 3])
 def test_more_requests_than_a_chunk_are_taken_one_chunk_after_another(chunk):
     model = tiny_model(dtype=torch.float64)
     editor = tuner(chunk=chunk, weight_decay=0.1)
@@ -234,9 +195,7 @@ def test_more_requests_than_a_chunk_are_taken_one_chunk_after_another(chunk):
 # The box.
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_every_case_stays_in_its_own_box_and_reaches_its_walls(family):
-    model = tiny_model(family)
+def test_every_case_stays_in_its_own_box_and_reaches_its_walls(model):
     editor = tuner(ConstrainedFineTuning, lr=5e-3, epsilon=1e-3, steps=1)
     found = editor.edit_each(model, ALONE)
     for edit in found:
@@ -250,18 +209,17 @@ def test_every_case_stays_in_its_own_box_and_reaches_its_walls(family):
 # What shares passes.
 
 
-def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
-    model, editor = tiny_model(dtype=torch.float64), tuner()
+@pytest.mark.parametrize(("cases", "rows"), [(2, 2), (1.99, 1), (0, 1)])
+def test_the_bound_on_memory_holds_and_changes_no_number(cases, rows, monkeypatch, passes):
+    model, editor = tiny_model(dtype=torch.float64), tuner(steps=2)
     together = editor.edit_each(model, ALONE)
     size = ft.state_bytes(model.architecture.projection(0))
     assert size == 3 * 32 * 128 * 8
-    for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
-        monkeypatch.setattr(shared, "GROUP_BYTES", bound)
-        passes.clear()
-        apart = editor.edit_each(model, ALONE)
-        assert passes == [rows] * (editor.steps * 4 // rows)
-        for one, other in zip(together, apart, strict=True):
-            same_deltas(one, other)
+    monkeypatch.setattr(shared, "GROUP_BYTES", int(cases * size))
+    passes.clear()
+    for one, other in zip(together, editor.edit_each(model, ALONE), strict=True):
+        same_deltas(one, other)
+    assert passes == [rows] * (editor.steps * 4 // rows)
 
 
 @pytest.mark.parametrize(
@@ -292,52 +250,17 @@ def test_texts_of_unlike_lengths_do_not_share_passes(monkeypatch):
             assert max(lengths[i] for i in group) <= spread * min(lengths[i] for i in group)
 
 
-def test_nothing_to_edit_gives_no_edits(model):
-    assert tuner().edit_each(model, []) == []
-
-
 # The passes.
-
-
-def runs_of_blocks(model):
-    """Count how often each block runs."""
-    counts = [0] * model.architecture.layers
-
-    def count(i):
-        counts[i] += 1
-
-    handles = [
-        model.architecture.block(i).register_forward_hook(lambda *_, i=i: count(i))
-        for i in range(model.architecture.layers)
-    ]
-    return counts, handles
 
 
 def test_after_one_clean_pass_only_the_blocks_above_run():
     model, editor = tiny_model(n_layer=4), tuner(layer=1, steps=5)
     editor.edit_each(model, ALONE)  # what a model allows is tried once
-    counts, handles = runs_of_blocks(model)
+    ran = Counter()
+    for i in range(4):
+        model.architecture.block(i).register_forward_hook(lambda *_, i=i: ran.update([i]))
     editor.edit_each(model, ALONE)
-    for handle in handles:
-        handle.remove()
-    assert counts == [1, 1, 5, 5], "the clean pass ends where its last state is read"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_model_is_as_it_was(family):
-    model, editor = tiny_model(family), tuner()
-    bits = marks(model.module)
-    together = editor.edit_each(model, MIXED)
-    assert marks(model.module) == bits
-    for module in model.module.modules():
-        assert not module._forward_hooks
-        assert not module._forward_pre_hooks
-    assert all(p.grad is None and not p.requires_grad for p in model.module.parameters())
-    for edit in together:
-        for change in dense(edit).values():
-            assert change.grad is None
-            assert not change.requires_grad
-            assert change.untyped_storage().nbytes() == change.numel() * change.element_size()
+    assert ran == {0: 1, 1: 1, 2: 5, 3: 5}, "the clean pass ends where its last state is read"
 
 
 def test_a_sequence_of_edits_starts_from_the_model_as_it_stands():
@@ -352,10 +275,11 @@ def test_a_sequence_of_edits_starts_from_the_model_as_it_stands():
 
 
 def test_in_half_precision_the_change_is_kept_in_single():
-    """A step is far below what a weight in bfloat16 can show."""
+    """A step is far below what a weight in bfloat16 can show; an edit holds no more than its numbers."""
     model = tiny_model(dtype=torch.bfloat16)
     editor = tuner(lr=1e-5, steps=3, weight_decay=0.1)
     for edit in editor.edit_each(model, ALONE):
         for change in dense(edit).values():
             assert change.dtype is torch.float32
             assert change.abs().max() == pytest.approx(3e-5, rel=0.05)
+            assert change.untyped_storage().nbytes() == 4 * change.numel()

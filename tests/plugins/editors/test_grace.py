@@ -1,44 +1,24 @@
 """GRACE: the conformance suite, its rules on given keys, and its search against a plain one."""
 
+from functools import partial
+
 import pytest
 import torch
+from support.editors import ALONE, REQUESTS, OnBothKinds
 
-from edit_harness import Choose, PluginError, Request, UsageError
+from edit_harness import Choose, PluginError, Request
 from edit_harness.edits import Dense, Edit
-from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors.grace.codebook import PADDING, Book
 from edit_harness_plugins.editors.grace.grace import Grace
-
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
 
 
 def grace(**fields):
     return Grace(**{"layer": 1, "module": "down", "steps": 8, "epsilon": 0.5} | fields)
 
 
-class TestGrace(EditorTests):
+class TestGrace(OnBothKinds):
     editor = grace()
-
-
-class TestGraceOnLlama(EditorTests):
-    editor = grace()
-    family = "llama"
-
-
-class TestGraceOnQwen(EditorTests):
-    editor = grace(layer=0)
-    family = "qwen2"
 
 
 class TestGraceOnGptj(EditorTests):
@@ -101,17 +81,21 @@ def clean(model, name, request):
     return [tensor.reshape(-1, tensor.shape[-1])[-1] for tensor in seen[0]]
 
 
-@pytest.mark.parametrize("start", ["cold", "warm"])
-@pytest.mark.parametrize("module", ["down", "up"])
-@pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("family", ["gpt2", "opt", "bloom"])
+@pytest.mark.parametrize(
+    ("family", "layer", "module", "start"),
+    [
+        ("gpt2", 0, "down", "cold"),
+        ("gpt2", 1, "up", "warm"),
+        ("opt", 0, "up", "cold"),
+        ("opt", 1, "down", "warm"),
+        ("bloom", 1, "down", "cold"),
+    ],
+)
 def test_many_values_at_once_are_those_of_plain_searches(family, layer, module, start):
     """fp64, where nothing is left of the order of sums; BLOOM runs whole rows, its softmax in fp32."""
     model = tiny_model(family, torch.float64)
     editor = grace(layer=layer, module=module, start=start)
-    for request, edit in zip(
-        REQUESTS, editor.edit_each(model, [[r] for r in REQUESTS]), strict=True
-    ):
+    for request, edit in zip(REQUESTS, editor.edit_each(model, ALONE), strict=True):
         ((name, book),) = edit.adaptors.items()
         key, output = clean(model, name, request)
         first = editor.first_value(request, output).to(output)
@@ -120,21 +104,18 @@ def test_many_values_at_once_are_those_of_plain_searches(family, layer, module, 
         torch.testing.assert_close(book.keys[0], key, rtol=1e-10, atol=1e-10)
         near = 1e-4 if family == "bloom" else 1e-7
         torch.testing.assert_close(book.values[0], value, rtol=near, atol=near)
-        assert edit.info == {
-            "loss": pytest.approx(losses[-1], rel=near / 10),
-            "steps": 8,
-            "entries": 1,
-        }
+        loss = pytest.approx(losses[-1], rel=near / 10)
+        assert edit.info == {"loss": loss, "steps": 8, "entries": 1}
         assert losses[-1] < losses[0]
         assert book.radii.tolist() == [0.5]
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "gptj"])
-def test_together_is_alone(family):
-    """Prompts and targets of several lengths; 1e-5 in fp32, in what the edits answer."""
-    model = tiny_model(family)
-    editor = grace(steps=12)
-    batches = [[r] for r in REQUESTS] + [REQUESTS[1:3], []]
+@pytest.mark.parametrize("tokens", [None, 8])
+def test_together_is_alone(tokens):
+    """Prompts and targets of several lengths, whatever fits a pass; 1e-5 in fp32."""
+    model, editor = tiny_model("llama"), grace(steps=12)
+    model.batch_tokens = tokens or model.batch_tokens
+    batches = [*ALONE, REQUESTS[1:3], []]
     together = editor.edit_each(model, batches)
     assert not together[-1].adaptors
     for batch, edit in zip(batches, together, strict=True):
@@ -147,14 +128,6 @@ def test_together_is_alone(family):
             assert one.nll(0) < plain.nll(0) - 0.1
 
 
-def test_passes_hold_no_more_tokens_than_they_may(model):
-    editor = grace()
-    expected = editor.edit_each(model, [[r] for r in REQUESTS])
-    model.batch_tokens = 8
-    for one, other in zip(editor.edit_each(model, [[r] for r in REQUESTS]), expected, strict=True):
-        torch.testing.assert_close(book_of(one).values, book_of(other).values, rtol=0, atol=1e-4)
-
-
 def test_a_cold_start_depends_on_the_request_and_the_seed_alone():
     request, width = REQUESTS[0], torch.empty(40)
     first = grace().first_value(request, width)
@@ -162,70 +135,65 @@ def test_a_cold_start_depends_on_the_request_and_the_seed_alone():
     assert torch.equal(grace(lr=0.1).first_value(request, width), first)
     assert 0 <= first.min() < 0.2
     assert 0.8 < first.max() < 1
-    for other in (
-        grace(seed=1).first_value(request, width),
-        grace().first_value(REQUESTS[1], width),
-    ):
-        assert not torch.equal(other, first)
+    assert not torch.equal(grace(seed=1).first_value(request, width), first)
+    assert not torch.equal(grace().first_value(REQUESTS[1], width), first)
 
 
 # The rules, on keys that stand on a line.
 
 
-def taken(places, labels, epsilon=1.0):
+def taken(places, labels):
     """Return entries (place, radius, label) and what became of each request."""
     keys = torch.zeros(len(places), 3)
     keys[:, 1] = torch.tensor(places)
-    book = Book(Edit(), "m", keys, epsilon, torch.float32)
+    book = Book(Edit(), "m", keys, 1.0, torch.float32)
     became = [book.take(label) for label in labels]
+    near = partial(pytest.approx, abs=3e-6)
     entries = zip(book._keys[:, 1].tolist(), book.radii, book.labels, strict=False)
-    return [
-        (place, pytest.approx(radius, abs=3e-6), label) for place, radius, label in entries
-    ], became
+    return [(near(place), near(radius), label) for place, radius, label in entries], became
 
 
 A, B = (10, 12), (11, 11)
 """Labels with one mean, which the published comparison takes for equal."""
 
 
-def test_far_requests_get_entries_of_their_own():
-    """Only a distance beyond both radii is far."""
-    entries, became = taken([0.0, 2.1, -2.5], [A, A, B])
-    assert entries == [(0, 1, A), (pytest.approx(2.1), 1, A), (-2.5, 1, B)]
-    assert became == [(0, True), (1, True), (2, True)]
+RULES = {
+    "only a distance beyond both radii is far": (
+        ([0.0, 2.1, -2.5], [A, A, B]),
+        [(0, 1, A), (2.1, 1, A), (-2.5, 1, B)],
+    ),
+    "two labels share the way between them": (
+        ([0.0, 1.5], [A, B]),
+        [(0, 0.75 - 1e-5, A), (1.5, 0.75, B)],
+    ),
+    "at the sum of the radii it is not beyond them": (
+        ([0.0, 2.0], [A, B]),
+        [(0, 1 - 1e-5, A), (2, 1, B)],
+    ),
+    "the nearest entry is the one that is split": (
+        ([0.0, 3.0, 2.0], [A, A, B]),
+        [(0, 1, A), (3, 0.5 - 1e-5, A), (2, 0.5, B)],
+    ),
+    "a label is compared with all its tokens": (
+        ([0.0, 1.0], [A, (*A, 1)]),
+        [(0, 0.5 - 1e-5, A), (1, 0.5, (*A, 1))],
+    ),
+    "an equal label expands an entry": (([0.0, 1.5], [A, A]), [(0, 1.5, A)]),
+    "from its own key, which stays": (([0.0, 1.5, -0.5, -2.0], [A] * 4), [(0, 2, A)]),
+    "and never to less": (([0.0, 0.5], [A, A]), [(0, 1, A)]),
+    "another label for the same key takes its place": (([1.0, 1.0 + 1e-6], [A, B]), [(1, 1, B)]),
+}
 
 
-def test_two_labels_share_the_way_between_them():
-    entries, became = taken([0.0, 1.5], [A, B])
-    assert entries == [(0, 0.75 - 1e-5, A), (1.5, 0.75, B)]
-    assert became == [(0, True), (1, True)]
-    # At the sum of the radii it is not beyond them.
-    assert taken([0.0, 2.0], [A, B])[0] == [(0, 1 - 1e-5, A), (2, 1, B)]
+@pytest.mark.parametrize(("requests", "entries"), RULES.values(), ids=RULES)
+def test_the_rules_of_entries(requests, entries):
+    assert taken(*requests)[0] == entries
 
 
-def test_the_nearest_entry_is_the_one_that_is_split():
-    entries, _ = taken([0.0, 3.0, 2.0], [A, A, B])
-    assert entries == [(0, 1, A), (3, 0.5 - 1e-5, A), (2, 0.5, B)]
-
-
-def test_a_label_is_compared_with_all_its_tokens():
-    entries, _ = taken([0.0, 1.0], [A, (*A, 1)])
-    assert len(entries) == 2
-
-
-def test_an_equal_label_expands_an_entry():
-    entries, became = taken([0.0, 1.5], [A, A])
-    assert entries == [(0, 1.5, A)]
-    assert became == [(0, True), (0, False)]
-    # From its own key, which stays where it is, and never to less.
-    assert taken([0.0, 1.5, -0.5, -2.0], [A] * 4)[0] == [(0, 2, A)]
-    assert taken([0.0, 0.5], [A, A])[0] == [(0, 1, A)]
-
-
-def test_another_label_for_the_same_key_takes_its_place():
-    entries, became = taken([1.0, 1.0 + 1e-6], [A, B])
-    assert entries == [(1, 1, B)]
-    assert became == [(0, True), (0, True)]
+def test_each_request_is_told_its_entry_and_whether_that_learns_anew():
+    assert taken([0.0, 1.5, -2.5], [A, B, A])[1] == [(0, True), (1, True), (2, True)]
+    assert taken([0.0, 1.5], [A, A])[1] == [(0, True), (0, False)]
+    assert taken([1.0, 1.0 + 1e-6], [A, B])[1] == [(0, True), (0, True)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -245,16 +213,9 @@ def test_rounding_of_half_precision_makes_no_second_key(dtype):
 # Several requests in a model.
 
 
-def assert_same_book(one, other, atol=1e-4):
-    assert one.state.keys() == other.state.keys()
-    assert all(torch.equal(one.state[key], other.state[key]) for key in one.state)
-    for part, tensor in vars(book_of(one)).items():
-        torch.testing.assert_close(tensor, getattr(book_of(other), part), rtol=1e-5, atol=atol)
-
-
 def test_one_after_another_is_all_at_once(model, tmp_path):
     """Also where a value is learned from several requests, and with a file in between."""
-    requests = [*REQUESTS, Request("{} plays the", "Ann", "guitar"), REQUESTS[2]]
+    requests = [*REQUESTS, Request("{} plays the", "Ann", "guitar"), REQUESTS[2], REQUESTS[0]]
     editor = grace(epsilon=2.0)
     step = Edit()
     for request in requests:
@@ -262,7 +223,11 @@ def test_one_after_another_is_all_at_once(model, tmp_path):
         step.save(tmp_path / "edit")
         step = Edit.load(tmp_path / "edit")
     whole = editor.edit(model, requests)
-    assert_same_book(step, whole)
+    (labels,), (others,) = step.state.values(), whole.state.values()
+    assert torch.equal(labels, others)
+    assert PADDING in labels, "those of one token beside longer ones"
+    for part, tensor in vars(book_of(step)).items():
+        torch.testing.assert_close(tensor, getattr(book_of(whole), part), rtol=1e-5, atol=1e-4)
     assert 1 < len(book_of(whole)) < len(requests)
     assert whole.info["entries"] == len(book_of(whole))
 
@@ -282,11 +247,11 @@ def test_an_expanded_entry_learns_on_from_what_it_has(model):
 def test_the_last_target_for_a_prompt_holds(model):
     first, last = (Request("{} lives in", "Ada", city) for city in ("Paris", "Rome"))
     editor = grace()
-    edit = editor.edit(model, [first, REQUESTS[1], last])
-    assert len(book_of(edit)) == 2
-    torch.testing.assert_close(
-        book_of(edit).values[0], book_of(editor.edit(model, [last])).values[0], rtol=0, atol=1e-4
+    book, alone = (
+        book_of(editor.edit(model, requests)) for requests in ([first, REQUESTS[1], last], [last])
     )
+    assert len(book) == 2
+    torch.testing.assert_close(book.values[0], alone.values[0], rtol=0, atol=1e-4)
 
 
 def test_requests_that_split_are_both_answered(model):
@@ -302,34 +267,14 @@ def test_requests_that_split_are_both_answered(model):
         assert found.nll(0) == pytest.approx(alone.nll(0), abs=1e-4)
 
 
-def test_a_distant_prompt_is_answered_as_without_the_edit():
-    model = tiny_model(dtype=torch.float64)
-    edit = grace(epsilon=1e-3).edit(model, REQUESTS[:2])
-    query = Choose("Bob works at", ("Fiat", "Saab in Oslo"))
-    one, plain = model.answer([(edit, query), (Edit(), query)])
-    for left, right in zip(one.logprobs, plain.logprobs, strict=True):
-        assert left == pytest.approx(right, abs=1e-12)
-
-
-def test_labels_are_kept_with_the_edit(model):
-    edit = grace(epsilon=0.01).edit(model, [REQUESTS[0], REQUESTS[2]])
-    (labels,) = edit.state.values()
-    targets = [model.tokens.split(r.text, r.target_new).target for r in (REQUESTS[0], REQUESTS[2])]
-    assert len(targets[0]) < len(targets[1])
-    filled = [*targets[0], *[PADDING] * (len(targets[1]) - len(targets[0]))]
-    assert labels.tolist() == [filled, list(targets[1])]
-
-
 def test_an_edit_of_weights_is_seen_and_stays(model):
     """What was written before changes the keys."""
     weight = f"{model.architecture.projection(0).name}.weight"
     noise = torch.randn(model.parameter(weight).shape, generator=torch.Generator().manual_seed(0))
     before = Edit({weight: Dense(0.1 * noise)}, prefix="")
-    edit = grace().extend(model, before, REQUESTS[:1])
+    edit, plain = grace().extend(model, before, REQUESTS[:1]), grace().edit(model, REQUESTS[:1])
     assert edit.weights == before.weights
-    assert (
-        float((book_of(edit).keys - book_of(grace().edit(model, REQUESTS[:1])).keys).norm()) > 0.1
-    )
+    assert float((book_of(edit).keys - book_of(plain).keys).norm()) > 0.1
     query = Choose(REQUESTS[0].text, (REQUESTS[0].target_new,))
     one, other = model.answer([(edit, query), (before, query)])
     assert one.nll(0) < other.nll(0) - 0.1
@@ -338,35 +283,19 @@ def test_an_edit_of_weights_is_seen_and_stays(model):
 # What it refuses.
 
 
-def test_layers_and_steps_that_there_are_not(model):
-    with pytest.raises(PluginError, match="no layer 7"):
-        grace(layer=7).check(model)
-    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
-        configure(grace(steps=0), shape_of(model.module.config), "grace")
-    with pytest.raises(PluginError, match="no MLP output projection"):
-        grace().check(tiny_model("mixtral"))
-
-
 def test_an_edit_of_others_is_not_extended(model):
     edit = grace().edit(model, REQUESTS[:1])
+    (module,) = edit.adaptors
+    nothing = {k: t[:0] for k, t in edit.state.items()}
     for editor, previous in (
         (grace(layer=0), edit),
         (grace(module="up"), edit),
         (grace(), Edit(adaptors=edit.adaptors)),
-        (grace(), Edit(adaptors=edit.adaptors, state={k: t[:0] for k, t in edit.state.items()})),
-        (
-            grace(),
-            Edit(adaptors={next(iter(edit.adaptors)): lambda inputs, outputs, rows: outputs}),
-        ),
+        (grace(), Edit(adaptors=edit.adaptors, state=nothing)),
+        (grace(), Edit(adaptors={module: lambda inputs, outputs, rows: outputs})),
     ):
         with pytest.raises(PluginError, match="grace cannot extend it"):
             editor.extend(model, previous, REQUESTS[1:2])
-
-
-def test_two_books_have_no_sum(model):
-    one, other = grace().edit_each(model, [[request] for request in REQUESTS[:2]])
-    with pytest.raises(PluginError, match="share a patch or an adaptor"):
-        one + other
 
 
 @pytest.mark.parametrize(
@@ -380,7 +309,6 @@ def test_two_books_have_no_sum(model):
 )
 def test_up_is_the_map_of_the_mlp_that_runs_first(family, name):
     model = tiny_model(family)
-    (module,) = grace(module="up", steps=1).edit(model, REQUESTS[:1]).adaptors
+    ((module, book),) = grace(module="up", steps=1).edit(model, REQUESTS[:1]).adaptors.items()
     assert module == name
-    width = book_of(grace(module="up", steps=1).edit(model, REQUESTS[:1])).values.shape[1]
-    assert width == model.architecture.projection(1).matrix.shape[0]
+    assert book.values.shape[1] == model.architecture.projection(1).matrix.shape[0]

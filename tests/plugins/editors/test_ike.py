@@ -9,12 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from support.builders import ROOT
+from support.editors import OnBothKinds
 
-from edit_harness import Choose, DataError, ModelSource, PluginError, Request
-from edit_harness.edits import Edit
+from edit_harness import DataError, ModelSource, PluginError, Request
 from edit_harness.files import sha256_of
-from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.in_context import ike, lessons
 from edit_harness_plugins.editors.in_context.ike import Ike, demonstrations, fitting, framed, tfidf
 from edit_harness_plugins.editors.in_context.lessons import Lesson
@@ -44,24 +43,12 @@ def data(tmp_path):
     return path
 
 
-class TestIke(EditorTests):
+class TestIke(OnBothKinds):
     trains = False
 
     @pytest.fixture(autouse=True)
     def with_lessons(self, data, monkeypatch):
         monkeypatch.setattr(TestIke, "editor", Ike(k=3, data=str(data), room=100), raising=False)
-
-
-class TestIkeOnLlama(TestIke):
-    family = "llama"
-
-
-class TestIkeOnQwen(TestIke):
-    family = "qwen2"
-
-
-class TestIkeOnGptJ(TestIke):
-    family = "gptj"
 
 
 def ready(data, model=None, **fields):
@@ -85,8 +72,7 @@ def test_demonstrations_copy_update_and_retain():
     assert demonstrations(bare) == demonstrations(lesson)[::2]
 
 
-def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data):
-    model = tiny_model()
+def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data, model):
     prefix = ready(data, model).edit(model, [ADA]).prefix
     *shown, fact = prefix.split("\n\n")
     assert fact == "New Fact: Ada lives in Rome\nPrompt: "
@@ -94,23 +80,18 @@ def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data):
     assert len(shown) == 3
     assert {f"{text}\n\n" for text in shown} < set(store)
     assert all("lives in" in text for text in shown)
-    query = Choose("Ada lives in", ("Rome", "Oslo"))
-    spelt = Choose(prefix + query.prompt, query.candidates)
-    model_answers = model.answer([(Edit(prefix=prefix), query), (Edit(), spelt)])
-    assert model_answers[0] == model_answers[1]
 
 
-def test_the_edit_itself_is_no_demonstration(data):
+@pytest.mark.parametrize("target", ["Rome", "Oslo"])
+def test_the_edit_itself_is_no_demonstration(target, data, model):
     """Not even if it is the likest, with this target or another."""
-    model = tiny_model()
-    for request in (ADA, Request("{} lives in", "Ada", "Oslo")):
-        prefix = ready(data, model, k=6).edit(model, [request]).prefix
-        assert prefix.count("New Fact: Ada lives in") == 1
-        assert prefix.count("New Fact: ") == 7
+    request = Request("{} lives in", "Ada", target)
+    prefix = ready(data, model, k=6).edit(model, [request]).prefix
+    assert prefix.count("New Fact: Ada lives in") == 1
+    assert prefix.count("New Fact: ") == 7
 
 
-def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data):
-    model = tiny_model()
+def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data, model):
     editor = ready(data, model, k=12, room=30)
     one, both = editor.edit(model, [ADA]), editor.edit(model, [ADA, BOB])
     assert editor.extend(model, one, [BOB]).prefix == both.prefix
@@ -158,21 +139,8 @@ def test_tf_idf_is_the_naive_formula(query):
     assert tfidf(texts)(query) == pytest.approx(naive(texts, query), abs=1e-12)
 
 
-def test_tf_idf_of_the_bundled_sample():
-    read = lessons.read(ROOT / "plugins" / "models" / "pocket" / "files" / "counterfact.json")
-    texts = [text for own in read[:60] for text in demonstrations(own)]
-    likeness = tfidf(texts)
-    for text in texts[::30]:
-        expected = naive(texts, text)
-        assert likeness(text) == pytest.approx(expected, abs=1e-12)
-        assert np.argmax(expected) == np.argmax(likeness(text))
-        assert max(expected) == pytest.approx(1)
-
-
 def test_the_likest_come_first_and_ties_in_the_order_of_the_file(data):
-    model = tiny_model()
-    editor = ready(data, model)
-    shared = editor._shared
+    shared = ready(data)._shared
     expected = naive(shared.demonstrations, framed(ADA.statement, ADA.text))
     order = sorted(range(len(expected)), key=lambda i: (-round(expected[i], 10), i))
     kept = [shared.demonstrations[i] for i in order if shared.prompts[i] != ADA.text]
@@ -202,10 +170,14 @@ class Encoder:
         return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
-def test_sentence_embeddings_rank_by_their_cosine(data, monkeypatch):
+@pytest.fixture
+def package(monkeypatch):
     stand_in = SimpleNamespace(SentenceTransformer=Encoder)
     monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
-    model = tiny_model()
+    return stand_in
+
+
+def test_sentence_embeddings_rank_by_their_cosine(data, model, package):
     editor = ready(data, model, retriever="minilm")
     editor.check(model)
     assert editor.variant == ""
@@ -218,11 +190,8 @@ def test_sentence_embeddings_rank_by_their_cosine(data, monkeypatch):
     assert prefix != ready(data, model).edit(model, [ADA]).prefix
 
 
-def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, monkeypatch):
+def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, model, package, monkeypatch):
     """Item 6 of issue I: each change of their bytes is another run."""
-    stand_in = SimpleNamespace(SentenceTransformer=Encoder)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
-    model = tiny_model()
     first = ready(data, model, retriever="minilm").provenance
     assert set(first) == {"lessons", "retriever"}
     monkeypatch.setattr(Encoder, "weights", (1.0, 2.0))
@@ -241,12 +210,11 @@ def test_without_the_package_the_error_says_how_to_get_it(data, model, monkeypat
     ready(data, model)
 
 
-def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, monkeypatch):
+def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, package):
     def offline(name):
         raise OSError("offline")
 
-    stand_in = SimpleNamespace(SentenceTransformer=offline)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", stand_in)
+    package.SentenceTransformer = offline
     with pytest.raises(DataError, match="MiniLM-L6-v2 cannot be loaded: offline") as caught:
         ready(data, model, retriever="minilm")
     assert "retriever=tfidf" in caught.value.remedy
@@ -270,11 +238,9 @@ def test_as_many_demonstrations_as_fit_whichever_they_are(model):
     assert fitting(model, texts, 3, 10_000) == 3
 
 
-def test_every_table_says_how_many_there_are(data):
-    model = tiny_model()
-    assert Ike().variant == "TF-IDF"
-    assert ready(data, model).variant == "TF-IDF"
-    assert ready(data, model, k=100, room=0).variant.startswith("TF-IDF, ")
+def test_every_table_says_how_many_there_are(data, model):
+    assert Ike().variant == ready(data, model).variant == "TF-IDF"
+    assert Ike().provenance == Ike().found == {}
     store = ready(data, model)._shared.demonstrations
     longest = sorted(len(model.tokens.encode(text).ids) for text in store)
     editor = ready(data, model, k=8, room=model.tokens.limit - sum(longest[-5:]))
@@ -292,23 +258,12 @@ def test_a_model_with_no_room_is_refused(data, model):
 # Example edits.
 
 
-def test_the_examples_are_recorded_and_may_come_with_the_model(data):
-    model = tiny_model()
+def test_the_examples_are_recorded_and_may_come_with_the_model(data, model):
     model.source = ModelSource("", data={"lessons": str(data)})
     own = ready("", model)
     assert own.provenance == {"lessons": sha256_of(data)} == ready(data).provenance
     assert own.edit(model, [ADA]).prefix == ready(data).edit(tiny_model(), [ADA]).prefix
-    assert Ike().provenance == Ike().found == {}
-
-
-def test_without_examples_the_error_has_a_way_out(model):
-    with pytest.raises(DataError, match="example edits are missing") as caught:
-        Ike().prepare(model)
-    assert "zsRE" in caught.value.remedy
-
-
-def test_another_model_is_prepared_for_anew(data):
-    first, second = tiny_model(), tiny_model("llama")
-    editor = ready(data, first)
-    editor.edit(second, [ADA])
-    assert editor._model is second
+    other = tiny_model("llama")
+    own.data = str(data)
+    own.edit(other, [ADA])
+    assert own._model is other, "another model is prepared for anew"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.builders import DATA, ROOT
+from support.builders import DATA
 
 from edit_harness import DataError, ModelSource
 from edit_harness_plugins.editors.in_context import lessons
@@ -63,11 +63,6 @@ def test_a_missing_file_is_an_error_with_a_way_out(tmp_path):
     assert "zsre" in caught.value.remedy
 
 
-def test_a_model_brings_its_own(tmp_path):
-    path = written(tmp_path, ZSRE)
-    assert lessons.find("", ModelSource("", data={"lessons": str(path)})) == path
-
-
 def test_genuine_files():
     zsre = DATA / "zsre" / "zsre_mend_600.json"
     if not zsre.exists():
@@ -75,8 +70,3 @@ def test_genuine_files():
     read = lessons.read(zsre)
     assert len(read) == 599  # one has no alternative
     assert all(lesson.prompt and lesson.other_answer for lesson in read)
-
-
-def test_the_bundled_sample_is_readable():
-    files = ROOT / "plugins" / "models" / "pocket" / "files"
-    assert len(lessons.read(files / "counterfact.json")) == 500

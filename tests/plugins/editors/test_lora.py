@@ -10,10 +10,10 @@ import math
 import pytest
 import torch
 from support.builders import REQUEST
+from support.editors import ALONE, MIXED, REQUESTS, OnBothKinds
 
-from edit_harness import Choose, PluginError, Request, UsageError
-from edit_harness.edits import Edit, LowRank
-from edit_harness.registry.settings import configure, shape_of
+from edit_harness import Choose, PluginError
+from edit_harness.edits import Edit
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import left_alone
 from edit_harness_plugins.editors._search import texts
@@ -25,29 +25,9 @@ from edit_harness_plugins.editors.tuning.lora import (
     Part,
     Row,
     first_factors,
-    linear_maps,
-    query_and_value,
     seeded,
 )
 
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
-ALONE = [[request] for request in REQUESTS]
-MIXED = [[REQUESTS[0]], REQUESTS[1:3], [REQUESTS[3]], REQUESTS[::-1], [REQUESTS[0]]]
-FOUND = {
-    "gpt2": ("c_attn",),
-    "llama": ("q_proj", "v_proj"),
-    "qwen2": ("q_proj", "v_proj"),
-    "gptj": ("v_proj", "q_proj"),
-    "gpt_neo": ("v_proj", "q_proj"),
-    "gpt_neox": ("query_key_value",),
-    "opt": ("v_proj", "q_proj"),
-    "bloom": ("query_key_value",),
-}
 PARTS = [("gpt2", ("c_attn",)), ("gpt2", ("c_fc", "mlp.c_proj")), ("opt", ("fc1", "v_proj"))]
 """Weights as (in, out), as (out, in), and a map whose inputs have rows and positions flattened."""
 
@@ -56,19 +36,11 @@ def trainer(targets=(), **fields):
     return Lora(**{"targets": targets, "steps": 5, "lr": 5e-3} | fields)
 
 
-class TestLora(EditorTests):
+class TestLora(OnBothKinds):
     editor = trainer()
 
 
-class TestLoraOnLlama(TestLora):
-    family = "llama"
-
-
-class TestLoraOnQwen(TestLora):
-    family = "qwen2"
-
-
-class TestLoraOnGptJ(TestLora):
+class TestLoraOnGptJ(EditorTests):
     family = "gptj"
     editor = trainer(("fc_in", "fc_out"), weight_decay=0.01)
 
@@ -80,34 +52,34 @@ class TestLoraByGuess(EditorTests):
 @pytest.fixture
 def passes(monkeypatch):
     """Let texts of all lengths share passes, and return the passes, as their numbers of rows."""
-    seen, run = [], Lora._pass
+    seen, beside = [], Adapters.beside
     monkeypatch.setattr(texts, "SPREAD", math.inf)
-
-    def counted(editor, model, inside, part):
-        seen.append(len(part.rows))
-        return run(editor, model, inside, part)
-
-    monkeypatch.setattr(Lora, "_pass", counted)
+    monkeypatch.setattr(
+        Adapters, "beside", lambda own, part: seen.append(len(part.rows)) or beside(own, part)
+    )
     return seen
 
 
-def same(one, other, *, rtol=1e-7, atol=1e-11):
+def same(one, other):
     assert one.info["loss"] == pytest.approx(other.info["loss"], rel=1e-8)
     assert one.weights.keys() == other.weights.keys()
     assert one.weights
     for name, delta in one.weights.items():
         change = delta.dense()
-        torch.testing.assert_close(change, other.weights[name].dense(), rtol=rtol, atol=atol)
+        torch.testing.assert_close(change, other.weights[name].dense(), rtol=1e-7, atol=1e-11)
         assert change.any()
 
 
 # Many cases at once.
 
 
-@pytest.mark.parametrize(("family", "targets"), PARTS)
-def test_together_is_alone(family, targets, passes):
+@pytest.mark.parametrize(
+    ("family", "targets", "padding"), [(*part, "right") for part in PARTS] + [("gpt2", (), "left")]
+)
+def test_together_is_alone(family, targets, padding, passes):
     """Dropout included: a case's masks know nothing of other cases or of padding."""
-    model, editor = tiny_model(family, torch.float64), trainer(targets, weight_decay=0.1)
+    model = tiny_model(family, torch.float64, padding=padding)
+    editor = trainer(targets, weight_decay=0.1)
     together = editor.edit_each(model, MIXED)
     assert passes == [9] * editor.steps
     for batch, found in zip(MIXED, together, strict=True):
@@ -120,41 +92,6 @@ def same_bits(one, other):
     return all(
         torch.equal(delta.left, other.weights[name].left) for name, delta in one.weights.items()
     )
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj", "gemma2"])
-def test_in_single_precision_answers_are_the_same(family, passes):
-    model, editor = tiny_model(family), trainer()
-    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in REQUESTS]
-    for batch, found in zip(ALONE, editor.edit_each(model, ALONE), strict=True):
-        alone = editor.edit(model, batch)
-        answers = [model.answer([(e, q) for q in queries]) for e in (found, alone, Edit())]
-        for one, other, plain in zip(*answers, strict=True):
-            assert one.nll(0) == pytest.approx(other.nll(0), rel=1e-5)
-            assert one.nll(0) != pytest.approx(plain.nll(0), rel=1e-3)
-    assert passes == [4] * editor.steps + [1] * 4 * editor.steps
-
-
-def test_left_padding_gives_the_same(passes):
-    right, left = (tiny_model(dtype=torch.float64, padding=side) for side in ("right", "left"))
-    editor = trainer()
-    for one, other in zip(*(editor.edit_each(m, ALONE) for m in (right, left)), strict=True):
-        same(one, other)
-
-
-def test_the_bound_on_memory_holds_and_changes_no_number(monkeypatch, passes):
-    model, editor = tiny_model(dtype=torch.float64), trainer(steps=2)
-    together = editor.edit_each(model, ALONE)
-    size = lora.state_bytes(editor._targets(model), editor.rank)
-    blocks, inputs, outputs = 2, 32, 96
-    assert size == 4 * blocks * 8 * (inputs + outputs) * 8
-    for bound, rows in [(2 * size, 2), (2 * size - 1, 1), (1, 1)]:
-        monkeypatch.setattr(texts, "GROUP_BYTES", bound)
-        passes.clear()
-        apart = editor.edit_each(model, ALONE)
-        assert passes == [rows] * (2 * 4 // rows)
-        for one, other in zip(together, apart, strict=True):
-            same(one, other)
 
 
 def test_a_case_with_more_requests_than_a_pass_takes_adds_up_their_gradients(monkeypatch, passes):
@@ -183,10 +120,6 @@ def test_a_case_that_ends_in_no_numbers_does_not_take_others_with_it(model, monk
     assert math.isnan(together[1].info["loss"])
     for i in (0, 2, 3):
         assert same_bits(together[i], alone[i])
-
-
-def test_nothing_to_edit_gives_no_edits(model):
-    assert trainer().edit_each(model, []) == []
 
 
 # Oracle: peft's own model and training loop, one case at a time, the loss from whole logits.
@@ -227,21 +160,30 @@ def text_loss(model, module, request):
     return torch.nn.functional.cross_entropy(logits, torch.tensor(target))
 
 
-@pytest.mark.parametrize(("family", "targets"), PARTS)
-@pytest.mark.parametrize("fields", [{}, {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}])
-def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
+def same_changes(edit, changes):
     """The tolerance is for merging: a weight of about 1 loses 1e-16 of a change."""
+    for name, change in changes.items():
+        found = edit.weights[f"{name}.weight"].dense()
+        torch.testing.assert_close(found, change, rtol=1e-7, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("family", "targets", "fields"),
+    [
+        (*PARTS[0], {}),
+        (*PARTS[1], {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}),
+        (*PARTS[2], {"rank": 12, "alpha": 6.0, "weight_decay": 0.1, "seed": 3}),
+    ],
+)
+def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
     model = tiny_model(family, torch.float64)
     editor = trainer(targets, dropout=0.0, **fields)
     for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
         loss, changes = by_hand(model, editor, batch)
         assert found.info["loss"] == pytest.approx(loss, rel=1e-8)
         assert len(found.weights) == len(changes) == 2 * len(targets)
-        for name, change in changes.items():
-            delta = found.weights[f"{name}.weight"]
-            assert isinstance(delta, LowRank)
-            assert delta.left.shape[1] == editor.rank
-            torch.testing.assert_close(delta.dense(), change, rtol=1e-7, atol=1e-11)
+        assert all(delta.left.shape[1] == editor.rank for delta in found.weights.values())
+        same_changes(found, changes)
 
 
 def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
@@ -250,35 +192,27 @@ def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
     both = editor.extend(model, first, ALONE[1])
     with model.applied(first):
         _, second = by_hand(model, editor, ALONE[1])
-    for name, change in second.items():
-        whole = first.weights[f"{name}.weight"].dense() + change
-        torch.testing.assert_close(
-            both.weights[f"{name}.weight"].dense(), whole, rtol=1e-7, atol=1e-11
-        )
+    before = {name: first.weights[f"{name}.weight"].dense() for name in second}
+    same_changes(both, {name: before[name] + change for name, change in second.items()})
 
 
 # What is drawn.
 
 
 def test_start_values_are_spread_as_those_of_peft():
-    from peft import LoraConfig, inject_adapter_in_model
-
-    model = tiny_model()
-    targets = Lora(targets=("c_attn",), steps=1, lr=1)._targets(model)
-    ours = first_factors(targets, 64, 0)
-    assert ours.keys() == {t.name for t in targets}
-    with torch.random.fork_rng(devices=[]):
-        inject_adapter_in_model(LoraConfig(r=64, target_modules=["c_attn"]), model.module)
-    for target in targets:
-        theirs = model.module.get_submodule(target.name).lora_A["default"].weight.detach()
-        own = ours[target.name]
-        assert own.shape == theirs.shape == (64, 32)
-        for drawn in (own, theirs):
-            assert drawn.abs().max() == pytest.approx(32**-0.5, rel=0.01)
-            assert drawn.std() == pytest.approx((3 * 32) ** -0.5, rel=0.05)
-    first, second = ours.values()
-    assert not torch.equal(first, second)
-    assert not torch.equal(first, first_factors(targets, 64, 1)[targets[0].name])
+    """Uniformly within 1/√inputs, as A is by torch's own initialisation of a linear map."""
+    model = tiny_model(dtype=torch.bfloat16)
+    editor = trainer(("c_attn",))
+    targets = editor._targets(model)
+    assert lora.state_bytes(targets, 8) == 4 * 2 * 8 * (32 + 96) * 4, "in single precision"
+    one, two = first_factors(targets, 64, 0).values()
+    assert one.shape == (64, 32)
+    assert one.abs().max() == pytest.approx(32**-0.5, rel=0.01)
+    assert one.std() == pytest.approx((3 * 32) ** -0.5, rel=0.05)
+    assert not torch.equal(one, two)
+    assert not torch.equal(one, first_factors(targets, 64, 1)[targets[0].name])
+    for delta in editor.edit(model, ALONE[0]).weights.values():
+        assert delta.left.dtype is delta.right.dtype is torch.float32
 
 
 def test_the_seed_matters_and_so_does_dropout(model):
@@ -289,10 +223,9 @@ def test_the_seed_matters_and_so_does_dropout(model):
 
 def test_dropout_hides_a_share_of_each_rows_tokens(model):
     def part(*lengths):
-        rows = []
-        for length in lengths:
-            noise = torch.Generator().manual_seed(length)
-            rows.append(Row(0, Text((1,) * length, (0,), (1,)), 1.0, noise))
+        texts = [Text((1,) * length, (0,), (1,)) for length in lengths]
+        noises = [torch.Generator().manual_seed(length) for length in lengths]
+        rows = [Row(0, text, 1.0, noise) for text, noise in zip(texts, noises, strict=True)]
         return Part(model, rows, 1)
 
     seen = part(40, 25).dropped(torch.ones(2, 40, 500), 0.25)
@@ -304,14 +237,6 @@ def test_dropout_hides_a_share_of_each_rows_tokens(model):
     alone = part(25).dropped(torch.ones(1, 25, 500), 0.25)
     assert torch.equal(alone[0], seen[1, :25])
     assert torch.equal(part(40, 25).dropped(torch.ones(80, 500), 0.25), seen.flatten(0, 1))
-
-
-def test_in_half_precision_the_factors_are_kept_in_single():
-    model = tiny_model(dtype=torch.bfloat16)
-    for edit in trainer(lr=1e-5).edit_each(model, ALONE):
-        for delta in edit.weights.values():
-            assert delta.left.dtype is delta.right.dtype is torch.float32
-            assert delta.dense().any()
 
 
 # The model is left as it was, also by what fails while adapters are in it.
@@ -336,35 +261,32 @@ def test_whatever_fails_leaves_nothing_behind(model, monkeypatch, where):
 # Which maps.
 
 
-@pytest.mark.parametrize("family", FOUND)
-def test_query_and_value_maps_are_found(family):
-    model = tiny_model(family)
-    assert query_and_value(model.architecture) == FOUND[family]
-    editor = trainer()
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("gpt2", ["c_attn"]),
+        ("llama", ["q_proj", "v_proj"]),
+        ("qwen2", ["q_proj", "v_proj"]),
+        ("gptj", ["v_proj", "q_proj"]),
+        ("gpt_neox", ["query_key_value"]),
+        ("opt", ["v_proj", "q_proj"]),
+        ("bloom", ["query_key_value"]),
+    ],
+)
+def test_query_and_value_maps_are_found(family, names):
+    model, editor = tiny_model(family), trainer()
     editor.prepare(model)
-    assert editor.found == {"targets": list(FOUND[family])}
-    assert len(editor._targets(model)) == 2 * len(FOUND[family])
+    assert editor.found == {"targets": names}
+    assert len(editor._targets(model)) == 2 * len(names)
 
 
 def test_a_name_may_say_which_block(model):
     (only,) = trainer(("1.attn.c_attn",))._targets(model)
     assert only.name == "transformer.h.1.attn.c_attn"
-    editor = trainer(("c_attn",))
-    editor.prepare(model)
-    assert editor.found == {}
     # A suffix is of whole names: gpt2 has c_proj, but no map named proj.
     with pytest.raises(PluginError, match="named 'proj'") as caught:
         trainer(("c_attn", "proj")).check(model)
     assert "c_attn, c_proj, c_fc" in caught.value.remedy
-    assert len(linear_maps(model.architecture)) == 2 * 4
-
-
-def test_no_step_is_an_error(model):
-    shape = shape_of(model.module.config)
-    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
-        configure(trainer(steps=0), shape, "lora")
-    with pytest.raises(UsageError, match=r"dropout=1\.0 is not float < 1"):
-        configure(trainer(dropout=1.0), shape, "lora")
 
 
 def test_an_edit_is_recorded_with_its_loss(model):

@@ -10,11 +10,12 @@ from math import sqrt
 import pytest
 import torch
 from support.builders import recording
+from support.editors import ALONE, REQUESTS, TEXTS, relative
 
 from edit_harness import DataError, PluginError, Request, UsageError
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Making
-from edit_harness.registry.settings import configure, settings, shape_of
+from edit_harness.registry.settings import settings
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import gain
 from edit_harness_plugins.editors._search.covariance import collect, find, save
@@ -27,14 +28,6 @@ from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.locate.value_search import fill
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
-TEXTS = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(30)]
-FAMILIES = ["gpt2", "llama", "qwen2", "gptj"]
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
 FIELDS = {"steps": 5, "lr": 0.5, "weight_decay": 0.5, "clamp": 2.0, "contexts": CONTEXTS}
 EDITORS = {
     "memit": Memit(layers=(0, 1), moment_weight=2.0, **FIELDS),
@@ -46,9 +39,15 @@ EDITORS = {
 SPREADING = ["memit", "emmet", "alphaedit", "pmet"]
 
 
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory):
+    """The folder of second moments, which are collected once for each model."""
+    return tmp_path_factory.mktemp("moments")
+
+
 def with_moments(model, folder, editor):
     """Return the editor as it finds second moments of all layers of the tiny model."""
-    path = folder / "moments.safetensors"
+    path = folder / f"{model.digest}.safetensors"
     if not path.exists():
         found = collect(model, TEXTS, [0, 1, 2], corpus="texts", max_tokens=10_000)
         save({layer: regular(moment) for layer, moment in found.items()}, path)
@@ -72,15 +71,11 @@ def deep(family="gpt2", dtype=torch.float32):
     return tiny_model(family, dtype, num_hidden_layers=3)
 
 
-def relative(one, two):
-    return float((one - two).norm() / two.norm())
-
-
 class Conformance(EditorTests):
-    @pytest.fixture(params=FAMILIES)
-    def model(self, request, tmp_path, monkeypatch):
-        model = deep(request.param)
-        monkeypatch.setattr(self, "editor", with_moments(model, tmp_path, type(self).editor))
+    @pytest.fixture
+    def model(self, moments, monkeypatch):
+        model = deep(self.family)
+        monkeypatch.setattr(self, "editor", with_moments(model, moments, type(self).editor))
         return model
 
 
@@ -88,8 +83,13 @@ class TestMemit(Conformance):
     editor = EDITORS["memit"]
 
 
+class TestMemitOnLlama(TestMemit):
+    family = "llama"
+
+
 class TestEmmet(Conformance):
     editor = EDITORS["emmet"]
+    family = "gptj"
 
 
 class TestAlphaEdit(Conformance):
@@ -98,11 +98,13 @@ class TestAlphaEdit(Conformance):
 
 class TestPmet(Conformance):
     editor = EDITORS["pmet"]
+    family = "llama"
     trains = False  # the share that attention took on in the search is dropped
 
 
 class TestRRome(Conformance):
     editor = EDITORS["r-rome"]
+    family = "qwen2"
 
 
 # Closed forms against dense systems, in fp64: what is left is rounding times a condition number.
@@ -150,25 +152,6 @@ def test_the_closed_form_is_the_dense_one(name, count):
     keys, moment = keys_and_moment(count)
     ours = editor.directions(keys, solver_of(editor, moment)(keys))
     assert relative(ours, dense(name, editor, keys, moment)) < 1e-9
-
-
-def test_one_key_needs_no_system():
-    (k,), moment = (t.T if t.shape[1] == 1 else t for t in keys_and_moment(1))
-    solved, size = torch.linalg.solve(moment, k), len(k)
-    memit, emmet = (
-        EDITORS[n].directions(k[:, None], solver_of(EDITORS[n], moment)(k[:, None]))[:, 0]
-        for n in ("memit", "emmet")
-    )
-    weighed = solved / EDITORS["memit"].moment_weight
-    torch.testing.assert_close(memit, weighed / (1 + k @ weighed), rtol=1e-12, atol=0)
-    torch.testing.assert_close(emmet, solved / (k @ solved), rtol=1e-12, atol=0)
-    values, vectors = torch.linalg.eigh(moment)
-    free = vectors[:, values < 0.6]
-    assert 0 < free.shape[1] < size
-    inside = free @ free.T @ k
-    ours = NullSpace.of(moment, 0.6).solver(10.0)(k[:, None])
-    alpha = EDITORS["alphaedit"].directions(k[:, None], ours)[:, 0]
-    torch.testing.assert_close(alpha, inside / (10 + k @ inside), rtol=1e-10, atol=1e-14)
 
 
 def test_earlier_keys_of_alphaedit_count_as_in_the_dense_system():
@@ -219,15 +202,14 @@ def naive(name, model, editor, requests):
     return changes
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj"])
 @pytest.mark.parametrize("name", SPREADING)
-def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
+def test_an_edit_is_what_the_paper_says(name, family, moments):
     """All but GPT-2 compute norms or angles in fp32, whatever their weights are."""
     model = deep(family, torch.float64)
-    editor = prepared(model, tmp_path, name)
-    edit = editor.edit(model, REQUESTS[:count])
-    expected = naive(name, model, editor, REQUESTS[:count])
+    editor = prepared(model, moments, name)
+    edit = editor.edit(model, REQUESTS[:3])
+    expected = naive(name, model, editor, REQUESTS[:3])
     assert len(edit.weights) == len(editor.layers)
     for layer, change in zip(editor.layers, expected, strict=True):
         projection = model.architecture.projection(layer)
@@ -238,13 +220,13 @@ def test_an_edit_is_what_the_paper_says(name, family, count, tmp_path):
 
 
 @pytest.mark.parametrize("name", SPREADING)
-def test_together_is_alone_also_where_searches_end_at_different_steps(name, tmp_path):
-    """Rounding in fp64, as far as twelve of Adam's normalised steps enlarge it."""
+def test_together_is_alone_also_where_searches_end_at_different_steps(name, moments):
+    """Rounding in fp64, as far as eight of Adam's normalised steps enlarge it."""
     model = deep(dtype=torch.float64)
-    editor = prepared(model, tmp_path, name, steps=12)
-    losses = sorted(editor.edit(model, [r]).info["loss"] for r in REQUESTS)
-    early = prepared(model, tmp_path, name, steps=12, stop=(losses[1] + losses[2]) / 2)
-    batches = [[r] for r in REQUESTS] + [REQUESTS[1:3]]
+    editor = prepared(model, moments, name, steps=8)
+    losses = sorted(edit.info["loss"] for edit in editor.edit_each(model, ALONE))
+    early = prepared(model, moments, name, steps=8, stop=(losses[1] + losses[2]) / 2)
+    batches = [*ALONE, REQUESTS[1:3]]
     together = early.edit_each(model, batches)
     assert len({edit.info["steps"] for edit in together[:4]}) > 1
     for batch, edit in zip(batches, together, strict=True):
@@ -257,27 +239,17 @@ def test_together_is_alone_also_where_searches_end_at_different_steps(name, tmp_
 
 
 @pytest.mark.parametrize("name", SPREADING)
-def test_the_last_block_can_be_edited(name, tmp_path):
+def test_the_last_block_can_be_edited(name, moments):
     """What is behind it is read at the last norm; only a subject that ends the prompt feels it."""
     model = deep()
-    editor = prepared(model, tmp_path, name, layers=(1, 2))
+    editor = prepared(model, moments, name, layers=(1, 2))
     request = Request("The mother tongue is that of {}", "Danielle", "French")
     assert gain(model, editor.edit(model, [request]), request) > 0
 
 
-def test_emmet_gives_its_key_the_whole_of_what_is_missing(tmp_path):
+def test_r_rome_is_rome_with_the_mean_key(moments):
     model = deep(dtype=torch.float64)
-    editor = prepared(model, tmp_path, "emmet", contexts=("{}",))
-    (found,) = editor._search(model, REQUESTS[:1])
-    edit = editor.edit(model, REQUESTS[:1])
-    _, after = passed(model, edit, REQUESTS[0], "{}", model.architecture.block(1))
-    assert relative(after, found.values[0] + found.delta) < 1e-10
-    assert found.delta.norm() > 0.05 * found.values[0].norm()
-
-
-def test_r_rome_is_rome_with_the_mean_key(tmp_path):
-    model = deep(dtype=torch.float64)
-    editor = prepared(model, tmp_path, "r-rome")
+    editor = prepared(model, moments, "r-rome")
     assert editor.variant == ""
     assert replace(editor, key_mode="rome").variant == "key=rome"
     rome = Rome(**settings(editor))
@@ -289,21 +261,9 @@ def test_r_rome_is_rome_with_the_mean_key(tmp_path):
 # AlphaEdit's null space and its memory of earlier requests.
 
 
-def test_alphaedit_changes_nothing_for_directions_in_use(tmp_path):
+def test_alphaedit_keeps_the_keys_of_all_requests(moments):
     model = deep(dtype=torch.float64)
-    editor = prepared(model, tmp_path, "alphaedit")
-    edit = editor.edit(model, REQUESTS)
-    for layer in editor.layers:
-        projection = model.architecture.projection(layer)
-        used = editor._spaces[layer].used
-        assert 0 < used.shape[1] < used.shape[0]
-        change = edit.weights[f"{projection.name}.weight"].dense()
-        assert (used.T @ change).norm() < 1e-10 * change.norm()
-
-
-def test_alphaedit_keeps_the_keys_of_all_requests(tmp_path):
-    model = deep(dtype=torch.float64)
-    editor = prepared(model, tmp_path, "alphaedit", layers=(0,))
+    editor = prepared(model, moments, "alphaedit", layers=(0,))
     first = editor.edit(model, REQUESTS[:1])
     both = editor.extend(model, first, REQUESTS[1:3])
     again = editor.extend(model, both, REQUESTS[3:])
@@ -319,11 +279,13 @@ def test_alphaedit_keeps_the_keys_of_all_requests(tmp_path):
     assert relative(left @ (left.T @ added), added) < 1e-9
 
 
-def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
+def test_a_wide_layers_null_space_is_made_by_the_command(moments, tmp_path, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
-    monkeypatch.setattr(alphaedit_module, "QUICK", 8)
     model = deep()
-    editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
+    editor = with_moments(model, moments, EDITORS["alphaedit"])
+    computed = editor.edit(model, REQUESTS[:1])
+    monkeypatch.setattr(alphaedit_module, "QUICK", 8)
+    editor = with_moments(model, moments, EDITORS["alphaedit"])
     with pytest.raises(DataError, match="null space of layer 0") as caught:
         editor.prepare(model)
     assert "edit-harness prepare --editor alphaedit" in caught.value.remedy
@@ -337,23 +299,17 @@ def test_a_wide_layers_null_space_is_made_by_the_command(tmp_path, monkeypatch):
     stored = editor.edit(model, REQUESTS[:1])
     assert editor.make(model, making)
     assert len(lines) == 2, "what is stored is not made again"
-    monkeypatch.setattr(alphaedit_module, "QUICK", 10_000)
-    for file in model.cache("editors").iterdir():
-        file.unlink()
-    computed = with_moments(model, tmp_path, EDITORS["alphaedit"]).edit(model, REQUESTS[:1])
     for one, two in zip(stored.weights.values(), computed.weights.values(), strict=True):
         assert relative(one.dense(), two.dense()) < 1e-4
-    monkeypatch.setattr(alphaedit_module, "QUICK", 8)
-    assert editor.make(model, making)
     with pytest.raises(DataError, match=r"threshold 0\.06"):
         replace(editor, threshold=0.06).prepare(model)
 
 
-def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypatch):
+def test_a_stored_null_space_is_part_of_what_identifies_a_run(moments, tmp_path, monkeypatch):
     """Item 6 of issue I: valid noise in its place is another run."""
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     model = deep()
-    editor = with_moments(model, tmp_path, EDITORS["alphaedit"])
+    editor = with_moments(model, moments, EDITORS["alphaedit"])
     editor.prepare(model)
     assert set(editor.provenance) == {"moments.0", "moments.1"}, "which say what is computed"
     editor.make(model, Making(model.cache("editors")))
@@ -373,24 +329,19 @@ def test_a_stored_null_space_is_part_of_what_identifies_a_run(tmp_path, monkeypa
 # What is refused, and what is recorded.
 
 
-@pytest.mark.parametrize("name", SPREADING)
-def test_what_cannot_be_edited_is_refused(name, tmp_path, monkeypatch):
-    editor = EDITORS[name]
-    with pytest.raises(PluginError, match="normalises"):
-        editor.check(tiny_model("gemma2"))
-    with pytest.raises(PluginError, match="no MLP output projection"):
-        editor.check(tiny_model("mixtral"))
+def test_what_cannot_be_edited_is_refused(model, tmp_path, monkeypatch):
+    editor = EDITORS["memit"]
     with pytest.raises(PluginError, match="no layer 7"):
-        replace(editor, layers=(0, 7)).check(tiny_model())
+        replace(editor, layers=(0, 7)).check(model)
     for layers in ((1, 0), (0, 0), ()):
         with pytest.raises(UsageError, match="from the lowest on"):
-            replace(editor, layers=layers).check(tiny_model())
-    with pytest.raises(UsageError, match="steps=0 is not int >= 1"):
-        configure(replace(editor, steps=0), shape_of(tiny_model().module.config), name)
+            replace(editor, layers=layers).check(model)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match="no second moment of layer") as caught:
-        editor.prepare(tiny_model())
-    assert f"edit-harness prepare --editor {name}" in caught.value.remedy
+    for name, each in EDITORS.items():
+        with pytest.raises(DataError, match="no second moment of layer") as caught:
+            each.prepare(model)
+        assert f"edit-harness prepare --editor {name}" in caught.value.remedy
+        assert ("covariance=false" in caught.value.remedy) == (name == "r-rome")
 
 
 def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
@@ -408,15 +359,13 @@ def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
         replace(editor, moments=(str(files[0]),)).prepare(model)
 
 
-def test_contexts_begin_as_in_the_published_code_and_are_recorded(tmp_path):
+def test_contexts_begin_as_in_the_published_code_and_are_recorded(moments):
     model = deep()
-    editor = prepared(model, tmp_path, "memit", contexts=())
+    editor = prepared(model, moments, "memit", contexts=())
     bare, *others = editor.found["contexts"]
     assert bare == "{}"
-    assert [text.startswith(start) for text, start in zip(others, STARTS, strict=True)] == [
-        True
-    ] * 5
-    assert all(text.endswith(". {}") for text in others)
-    other = prepared(model, tmp_path, "memit", contexts=(), seed=1)
-    assert other.found != editor.found
-    assert prepared(model, tmp_path, "memit", contexts=()).found == editor.found
+    for text, start in zip(others, STARTS, strict=True):
+        assert text.startswith(start)
+        assert text.endswith(". {}")
+    assert prepared(model, moments, "memit", contexts=(), seed=1).found != editor.found
+    assert prepared(model, moments, "memit", contexts=()).found == editor.found

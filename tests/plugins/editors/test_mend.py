@@ -1,6 +1,5 @@
 """MEND: gradients against autograd, the network against its formula, training and its files."""
 
-import json
 import sys
 from types import ModuleType
 
@@ -8,13 +7,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 from support.builders import record
+from support.editors import OnBothKinds, relative, stored_model, stored_records
 from torch.nn.functional import cross_entropy
 
 from edit_harness import DataError, ModelSource, PluginError, Request, UsageError
 from edit_harness.cli import main
 from edit_harness.interfaces import Making
 from edit_harness.registry.settings import FAMILIES, configure, shape_of
-from edit_harness.testing import EditorTests, tiny_model
+from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.editors.mend.network import Layer, Made, Network, Statistics, save
 
@@ -26,11 +26,6 @@ FACTS = (
 """Prompts and targets of different lengths."""
 NAMES = ("Ann", "Bob", "Ada", "Danielle")
 CITIES = ("Rome", "Oslo", "Paris", "London")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
@@ -75,38 +70,15 @@ def filled(model, **fields):
     return configure(Mend(**fields), shape_of(model.module.config), "mend").editor
 
 
-def relative(one, two):
-    return float((one - two).norm() / two.norm())
-
-
-class TestMend(EditorTests):
+class TestMend(OnBothKinds):
     """With the identity for a network and a negative rate, an edit is a step down the gradient."""
 
     editor = Mend()
 
-    @pytest.fixture
-    def model(self, tmp_path, monkeypatch):
-        model = tiny_model(self.family)
+    @pytest.fixture(autouse=True)
+    def with_a_network(self, model, tmp_path, monkeypatch):
         editor = ready(model, fresh(model, lr=-1e-3), tmp_path / "mend.safetensors")
         monkeypatch.setattr(self, "editor", Mend(network=editor.network))
-        return model
-
-    def test_the_network_is_recorded(self, model):
-        editor = self.ready(model)
-        assert len(editor.provenance["network"]) == 64
-        assert editor.found["network"]["data"] == "a test"
-
-
-class TestMendOnLlama(TestMend):
-    family = "llama"
-
-
-class TestMendOnQwen2(TestMend):
-    family = "qwen2"
-
-
-class TestMendOnGptj(TestMend):
-    family = "gptj"
 
 
 # The gradient.
@@ -124,8 +96,9 @@ def nll_of_all_tokens(model, facts, parameters):
     return torch.cat(terms).mean()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "opt"])
-@pytest.mark.parametrize("facts", [FACTS[:1], FACTS])
+@pytest.mark.parametrize(
+    ("family", "facts"), [("gpt2", FACTS), ("llama", FACTS), ("opt", FACTS[:1])]
+)
 def test_without_a_network_the_change_is_the_gradient_of_the_weight(family, facts, tmp_path):
     """An oracle in float64: autograd on the weights themselves, requests of unequal length."""
     model = tiny_model(family, torch.float64)
@@ -142,39 +115,31 @@ def test_without_a_network_the_change_is_the_gradient_of_the_weight(family, fact
     assert edit.info["loss"] == pytest.approx(loss.item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj"])
-def test_edits_found_together_are_those_found_alone(family, padding, tmp_path):
-    """fp32, where padding changes the order of sums: 1e-5 of each change."""
-    model = tiny_model(family, padding=padding)
+@pytest.mark.parametrize(
+    ("family", "how"),
+    [
+        ("gpt2", {"padding": "left"}),
+        ("gptj", {"padding": "right"}),
+        ("gpt2", {"batch_rows": 1}),
+        ("gpt2", {"batch_tokens": 24}),
+    ],
+)
+def test_edits_found_together_are_those_found_alone(family, how, tmp_path):
+    """However much fits a pass; fp32, where padding changes the order of sums: 1e-5 of each change."""
+    model, shared, passes = tiny_model(family), tiny_model(family, **how), []
+    shared.architecture.block(0).register_forward_hook(
+        lambda module, args, output: passes.append(args[0].shape[:2])
+    )
     editor = ready(model, stirred(model), tmp_path / "mend.safetensors")
     batches = [*([fact] for fact in FACTS), list(FACTS)]
-    for batch, together in zip(batches, editor.edit_each(model, batches), strict=True):
+    for batch, together in zip(batches, editor.edit_each(shared, batches), strict=True):
         alone = editor.edit(model, batch)
         assert together.info["loss"] == pytest.approx(alone.info["loss"], rel=1e-5)
         for name, delta in alone.weights.items():
             assert together.weights[name].left.shape == delta.left.shape
             assert relative(together.weights[name].dense(), delta.dense()) < 1e-5
-
-
-@pytest.mark.parametrize("limit", [{"batch_rows": 1}, {"batch_tokens": 12}])
-def test_edits_do_not_depend_on_how_much_fits_a_pass(limit, tmp_path):
-    model, small = tiny_model(), tiny_model(**limit)
-    one, two = (
-        ready(m, stirred(m), tmp_path / "mend.safetensors").edit(m, FACTS) for m in (model, small)
-    )
-    for name, delta in one.weights.items():
-        assert relative(two.weights[name].dense(), delta.dense()) < 1e-5
-
-
-def test_the_last_block_changes_by_the_targets_tokens_alone(model, tmp_path):
-    """Nothing behind the last block mixes positions."""
-    editor = ready(model, stirred(model), tmp_path / "mend.safetensors")
-    part = model.tokens.split(FACTS[1].text, FACTS[1].target_new)
-    ranks = {n: delta.left.shape[1] for n, delta in editor.edit(model, FACTS[1:2]).weights.items()}
-    assert len(part.target) < len(part.inputs)
-    assert {rank for name, rank in ranks.items() if ".h.0." in name} == {len(part.inputs)}
-    assert {rank for name, rank in ranks.items() if ".h.1." in name} == {len(part.target)}
+    assert max(rows for rows, _ in passes) <= how.get("batch_rows", 6)
+    assert max(shape.numel() for shape in passes) <= how.get("batch_tokens", 72)
 
 
 # The network.
@@ -198,32 +163,16 @@ def test_a_layer_is_its_formula():
             assert (got[token] - h[token]).tolist() == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_new_layer_is_the_identity_and_can_learn():
-    """With relu in place of a clamp, U = 0 would have no gradient."""
-    layer = Layer(5, 3, 1, torch.Generator().manual_seed(0))
-    h = torch.randn(4, 5)
-    assert torch.equal(layer(h, 0), h)
-    layer(h, 0).sum().backward()
-    assert layer.u.grad.norm() > 0
-
-
-def test_statistics_are_those_of_all_vectors_at_once():
+def test_statistics_are_those_of_all_vectors_that_were_trained_on():
     vectors = 3 + torch.randn(100, 4, generator=torch.Generator().manual_seed(0)).double()
-    statistics = Statistics(4).double()
+    network = Network([(4, 3)], 2, lr=1.0).double()
+    statistics = network.transforms["(4, 3)"].inputs
     assert torch.equal(statistics(vectors), vectors)
-    for group in (vectors[:1], vectors[1:1], vectors[1:40], vectors[40:]):
-        statistics.update(group)
+    for training, group in ((1, vectors[:1]), (0, vectors), (1, vectors[1:40]), (1, vectors[40:])):
+        network.train(bool(training))(0, group, torch.zeros(len(group), 3).double())
+    statistics.update(vectors[:0])
     expected = (vectors - vectors.mean(0)) / (vectors.std(0) + 1e-7)
     torch.testing.assert_close(statistics(vectors), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_only_training_moves_the_statistics(model):
-    network = fresh(model)
-    inputs, outputs = network.shapes[0]
-    x, g = torch.randn(6, inputs), torch.randn(6, outputs)
-    for mode, count in ((False, 0), (True, 6)):
-        network.train(mode)(0, x, g)
-        assert network.transforms[str(network.shapes[0])].inputs.count == count
 
 
 def test_matrices_of_one_shape_share_a_network_but_not_scale_shift_and_rate():
@@ -249,42 +198,11 @@ def test_without_a_network_the_command_is_named(model):
     assert "edit-harness prepare --editor mend --model MODEL --data zsre" in caught.value.remedy
 
 
-def test_a_network_is_found_in_the_cache_unless_there_are_two(model, tmp_path):
-    made = ready(model, stirred(model), tmp_path / "mend.safetensors")
-    folder = model.cache("editors")
-    folder.mkdir(parents=True)
-    content = (tmp_path / "mend.safetensors").read_bytes()
-    (folder / "mend-one.safetensors").write_bytes(content)
-    editor = filled(model)
-    editor.prepare(model)
-    assert editor.provenance == made.provenance
-    (folder / "mend-two.safetensors").write_bytes(content)
-    with pytest.raises(DataError, match="2 networks of mend") as caught:
-        editor.prepare(model)
-    assert "network=" in caught.value.remedy
-
-
-def test_a_models_own_network_comes_before_the_caches(model, tmp_path):
-    ready(model, stirred(model), tmp_path / "mend.safetensors")
-    model.source = ModelSource("", data={"mend": str(tmp_path / "mend.safetensors")})
-    editor, said = filled(model), []
-    editor.prepare(model)
-    editor.make(model, Making(tmp_path / "made", report=said.append))
-    assert said == [f"network  {tmp_path / 'mend.safetensors'} comes with the model"]
-
-
-def test_a_network_for_other_weights_is_refused(model, tmp_path):
-    path = tmp_path / "mend.safetensors"
-    editor = ready(model, stirred(model), path)
-    with torch.no_grad():
-        model.architecture.projection(0).module.weight[0, 0] += 1
-    with pytest.raises(DataError, match="trained for other weights"):
-        editor.prepare(model)
-
-
-def test_a_network_of_other_blocks_is_refused(model, tmp_path):
-    path = tmp_path / "mend.safetensors"
+def test_a_network_of_other_weights_or_blocks_is_refused(model, tmp_path):
+    path, other = tmp_path / "mend.safetensors", tiny_model(n_positions=500)
     ready(model, fresh(model, blocks=1), path, blocks=1)
+    with pytest.raises(DataError, match="trained for other weights"):
+        filled(other, blocks=1, network=str(path)).prepare(other)
     with pytest.raises(DataError, match="edits transformer") as caught:
         filled(model, network=str(path)).prepare(model)
     assert "blocks" in caught.value.remedy
@@ -298,12 +216,27 @@ def test_a_file_that_is_no_network_is_refused(content, model, tmp_path):
         filled(model, network=str(path)).prepare(model)
 
 
-def test_experts_and_no_block_are_refused(model):
-    with pytest.raises(PluginError, match="no MLP output projection"):
-        Mend(blocks=1).check(tiny_model("mixtral"))
-    for field in ("blocks", "every", "accumulate", "rank", "validate_on"):
-        with pytest.raises(UsageError, match=f"{field}=0 is not int >= 1"):
-            configure(Mend(**{field: 0}), shape_of(model.module.config), "mend")
+def test_a_network_is_found_in_the_cache_unless_there_are_two(model, tmp_path):
+    """That of the model itself comes before the cache's."""
+    path = tmp_path / "mend.safetensors"
+    made = ready(model, stirred(model), path)
+    folder = model.cache("editors")
+    folder.mkdir(parents=True)
+    (folder / "mend-one.safetensors").write_bytes(path.read_bytes())
+    editor, said = filled(model), []
+    editor.prepare(model)
+    assert editor.provenance == made.provenance
+    (folder / "mend-two.safetensors").write_bytes(path.read_bytes())
+    with pytest.raises(DataError, match="2 networks of mend") as caught:
+        editor.prepare(model)
+    assert "network=" in caught.value.remedy
+    model.source = ModelSource("", data={"mend": str(path)})
+    editor.prepare(model)
+    editor.make(model, Making(tmp_path / "made", report=said.append))
+    assert said == [f"network  {path} comes with the model"]
+
+
+def test_more_blocks_than_there_are_are_refused(model):
     with pytest.raises(PluginError, match="no layer -1"):
         Mend(blocks=3).check(model)
 
@@ -320,19 +253,20 @@ def test_every_preset_is_of_a_known_family_and_whole():
 
 def lessons(path, count=40):
     """Write lessons in CounterFact's layout about invented facts."""
-    records = [
-        {
-            "requested_rewrite": {
-                "prompt": "{} lives in", "subject": f"{NAMES[i % 4]} {i}",
-                "target_new": {"str": CITIES[i % 3]}, "target_true": {"str": CITIES[3]},
-            },
-            "paraphrase_prompts": [f"The home of {NAMES[i % 4]} {i} is", f"{NAMES[i % 4]} {i} is in"],
-            "neighborhood_prompts": [f"{NAMES[(i + 1) % 4]} lives in"],
-        }
-        for i in range(count)
-    ]  # fmt: skip
-    path.write_text(json.dumps(records), encoding="utf-8")
-    return str(path)
+    records = []
+    for i in range(count):
+        name = f"{NAMES[i % 4]} {i}"
+        new, true = {"str": CITIES[i % 3]}, {"str": CITIES[3]}
+        lesson = record(i, subject=name, target_new=new, target_true=true)
+        lesson["paraphrase_prompts"] = [f"The home of {name} is", f"{name} is in"]
+        lesson["neighborhood_prompts"] = [f"{NAMES[(i + 1) % 4]} lives in"]
+        records.append(lesson)
+    return stored_records(path, records)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return lessons(tmp_path / "lessons.json")
 
 
 TRAINING = {
@@ -353,70 +287,63 @@ class Cut(Exception):
     """What stands for a user who stops the command."""
 
 
-@pytest.mark.parametrize("lines", [1, 2])
-def test_an_interrupted_training_ends_with_the_same_bits(lines, tmp_path):
-    data, seen = lessons(tmp_path / "lessons.json"), []
+def test_an_interrupted_training_ends_with_the_same_bits(model, tmp_path, data):
+    seen, said = [], []
 
     def cut(line):
         seen.append(line)
         # Between a validation's line and the next, its checkpoint was written.
-        if len(seen) > lines:
+        if len(seen) > 2:
             raise Cut
 
-    whole = trained(tiny_model(), tmp_path / "whole", data)
+    whole = trained(model, tmp_path / "whole", data)
     with pytest.raises(Cut):
-        trained(tiny_model(), tmp_path / "cut", data, cut)
+        trained(model, tmp_path / "cut", data, cut)
     assert not list((tmp_path / "cut").glob("*.safetensors"))
-    said = []
     torch.manual_seed(1)
     resumed = trained(tiny_model(), tmp_path / "cut", data, said.append)
-    assert said[0] == f"goes on after {16 * lines} lessons"
+    assert said[0] == "goes on after 32 lessons"
     assert resumed.read_bytes() == whole.read_bytes()
     assert [path.name for path in (tmp_path / "cut").iterdir()] == [resumed.name]
     trained(tiny_model(), tmp_path / "cut", data, said.append)
     assert said[-1].endswith("is there")
 
 
-def test_training_lowers_the_loss_and_leaves_the_model_alone(tmp_path):
+def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, data):
     """The rates begin with the wrong sign, as in the paper, and training turns it."""
-    model, said = tiny_model(), []
-    digest = model.digest
-    data = lessons(tmp_path / "lessons.json")
-    path = trained(model, tmp_path, data, said.append, iterations=400, every=100, c_edit=1.0,
-                   start=1e-4, lr_lr=1e-2)  # fmt: skip
+    digest, said = model.digest, []
+    how = {"iterations": 400, "every": 100, "c_edit": 1.0, "start": 1e-4, "lr_lr": 1e-2}
+    path = trained(model, tmp_path, data, said.append, **how)
     assert model.digest == digest
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in said]
     assert losses[-1] < losses[0] - 0.5
     editor = filled(model, network=str(path))
     editor.prepare(model)
-    assert editor.found["network"]["training"]["best"]["loss"] < losses[0]
-    assert editor.found["network"]["training"]["iterations"] == 400
+    training = editor.found["network"]["training"]
+    assert training["best"]["loss"] < losses[0]
+    assert training["iterations"] == 400
     assert not any(p.requires_grad for p in model.module.parameters())
 
 
-def test_the_first_of_equal_networks_is_kept_and_patience_ends_the_training(tmp_path):
+def test_the_first_of_equal_networks_is_kept_and_patience_ends_the_training(model, tmp_path, data):
     """With rates of 0 nothing is ever better than the first validation."""
     said = []
-    data = lessons(tmp_path / "lessons.json")
-    still = {"lr": 0.0, "lr_lr": 0.0, "start": 0.0}
-    trained(tiny_model(), tmp_path, data, said.append, **still, patience=32, iterations=400)
+    still = {"lr": 0.0, "lr_lr": 0.0, "start": 0.0, "patience": 32, "iterations": 400}
+    trained(model, tmp_path, data, said.append, **still)
     assert [line.split()[0] for line in said[:-1]] == ["16", "32", "48"]
     assert len({line.partition(":")[2] for line in said[:-1]}) == 1
     assert "best after 16 lessons" in said[-1]
 
 
-def test_other_settings_and_other_data_are_another_network(tmp_path):
-    data, more = lessons(tmp_path / "a.json"), lessons(tmp_path / "b.json", 50)
-    folder = tmp_path / "made"
-    trained(tiny_model(), folder, data)
-    for fields, source in (({"seed": 1}, data), ({}, more)):
+def test_other_settings_and_other_data_are_another_network(model, tmp_path, data):
+    more, folder = lessons(tmp_path / "more.json", 50), tmp_path / "made"
+    for fields, source in (({}, data), ({"seed": 1}, data), ({}, more)):
         making = Making(folder, data=source, report=lambda line: None)
-        filled(tiny_model(), **TRAINING, **fields).make(tiny_model(), making)
+        filled(model, **TRAINING | {"iterations": 16} | fields).make(model, making)
     assert len(list(folder.glob("mend-*.safetensors"))) == 3
 
 
-def test_a_training_that_diverges_is_ended(model, tmp_path):
-    data = lessons(tmp_path / "lessons.json")
+def test_a_training_that_diverges_is_ended(model, tmp_path, data):
     with pytest.raises(UsageError, match="diverged after 16 lessons") as caught:
         trained(model, tmp_path / "made", data, lr=1e30)
     assert "smaller rates" in caught.value.remedy
@@ -428,37 +355,30 @@ def test_too_few_lessons_are_refused(model, tmp_path):
     assert "at least 14" in caught.value.remedy
 
 
-def test_a_damaged_checkpoint_is_named(model, tmp_path):
-    data = lessons(tmp_path / "lessons.json")
-    path = trained(model, tmp_path / "made", data)
+def test_a_damaged_checkpoint_is_named(model, tmp_path, data):
+    path = trained(model, tmp_path / "made", data, iterations=16)
     path.unlink()
     path.with_suffix(".checkpoint").write_bytes(b"damaged")
     with pytest.raises(DataError, match="is no checkpoint") as caught:
-        trained(model, tmp_path / "made", data)
+        trained(model, tmp_path / "made", data, iterations=16)
     assert caught.value.remedy == "delete it"
 
 
-def test_the_command_makes_what_a_run_finds(model, tmp_path):
-    folder, data = tmp_path / "tiny", lessons(tmp_path / "lessons.json")
-    model.module.save_pretrained(folder)
-    model.tokens.tokenizer.save_pretrained(folder)
+def test_the_command_makes_what_a_run_finds(model, tmp_path, data):
+    folder = stored_model(model, tmp_path / "tiny")
+    facts = stored_records(tmp_path / "facts.json", [record()])
 
     def tell(*args):
         return CliRunner().invoke(main, [*map(str, args), "-e", "mend", "-m", str(folder)])
 
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record()]))
     run = ("run", "-t", "counterfact", "--task-args", f"data={facts}", "-o", tmp_path / "out")
     assert "--editor mend" in tell(*run).stderr
     chosen = ",".join(f"{name}={value}" for name, value in TRAINING.items())
     made = tell("prepare", "--data", data, "--editor-args", chosen)
     assert made.exit_code == 0, made.output
     assert "48 lessons: loss" in made.stderr
-    assert "saved" in made.stderr
     done = tell(*run)
     assert done.exit_code == 0, done.output
-    (manifest,) = (tmp_path / "out").glob("*/manifest.json")
-    assert '"blocks"' in manifest.read_text()
 
 
 # Files of the authors.
@@ -492,8 +412,7 @@ def published(network, config, prefix="mend"):
     return {"model": entries, "step": 7, "config": config}
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-@pytest.mark.parametrize("prefix", ["mend", "gtn"])
+@pytest.mark.parametrize(("family", "prefix"), [("gpt2", "mend"), ("llama", "gtn")])
 def test_a_published_network_edits_as_the_one_it_was_made_of(family, prefix, tmp_path, monkeypatch):
     model = tiny_model(family)
     network = stirred(model)
@@ -513,27 +432,28 @@ def test_a_published_network_edits_as_the_one_it_was_made_of(family, prefix, tmp
         assert torch.equal(delta.dense(), expected.weights[name].dense())
 
 
+def imported(model, folder, content):
+    torch.save(content, folder / "mend.pt")
+    filled(model).make(model, Making(folder, imported=str(folder / "mend.pt")))
+
+
 def test_an_archive_with_code_is_refused_without_running_it(model, tmp_path):
     class Bomb:
         def __reduce__(self):
             return (open, (str(tmp_path / "ran"), "w"))
 
-    torch.save({"model": {"edit_lrs": torch.ones(4), "x": Bomb()}}, tmp_path / "mend.pt")
     with pytest.raises(DataError, match="no network in the layout"):
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, {"model": {"edit_lrs": torch.ones(4), "x": Bomb()}})
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("content", [{}, {"model": {}}, {"model": {"edit_lrs": torch.ones(4)}}, []])
 def test_an_archive_of_something_else_is_refused(content, model, tmp_path):
-    torch.save(content, tmp_path / "mend.pt")
     with pytest.raises(DataError):
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, content)
 
 
 def test_a_published_network_of_other_shapes_is_refused(model, tmp_path):
-    other = tiny_model("llama")
-    torch.save(published(stirred(other), None), tmp_path / "mend.pt")
     with pytest.raises(DataError, match="does not fit the matrices") as caught:
-        filled(model).make(model, Making(tmp_path, imported=str(tmp_path / "mend.pt")))
+        imported(model, tmp_path, published(stirred(tiny_model("llama")), None))
     assert "blocks" in caught.value.remedy

@@ -1,5 +1,7 @@
 """Ends of texts run again under a change, against what whole texts give."""
 
+from functools import partial
+
 import pytest
 import torch
 from support.builders import recording
@@ -42,48 +44,47 @@ def again(model, layer, delta, **kind):
     return run.logits(run.places(range(3), LAST), delta)
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(("side", "layer"), [("right", 0), ("left", 1)])
 @pytest.mark.parametrize("family", [*FITS, "bloom"])
 def test_ends_give_what_whole_texts_give(family, layer, side):
     """Logits and their gradients, a change of one token and of all; fp32 in another order."""
     model = tiny_model(family, padding=side)
     assert suffix.fits_suffix(model, layer, 8) == (family != "bloom")
     for tokens in (1, 4):
-        found = []
-        for run in (oracle, again, lambda *args: again(*args, whole=True)):
-            delta = change(model, tokens, requires_grad=True)
-            logits = run(model, layer, delta)
-            logits.log_softmax(-1)[:, 7].sum().backward()
-            found.append((logits.detach(), delta.grad))
-        (logits, slope), *others = found
-        for other, other_slope in others:
-            torch.testing.assert_close(logits, other, rtol=1e-4, atol=1e-4)
-            torch.testing.assert_close(slope, other_slope, rtol=1e-3, atol=1e-4)
-    assert slope.abs().max() > 1e-3
+        ways = (oracle, again, lambda *args: again(*args, whole=True))
+        assert_same_slopes(model, tokens, [partial(way, model, layer) for way in ways])
 
 
-@pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "olmo2", "opt", "bloom"])
-def test_the_residual_stream_can_be_changed_too(family, layer):
-    """As MEMIT does: behind a layer, where a norm before the projection's sum has no part in it."""
-    model = tiny_model(family)
+def assert_same_slopes(model, tokens, ways):
+    """Compare logits, and how they move with the change."""
     found = []
-    for run in (
-        lambda delta: oracle(model, layer, delta, model.architecture.block(layer)),
-        lambda delta: again(model, layer, delta, changed=[model.architecture.blocks[layer]]),
-    ):
-        delta = change(model, 4, requires_grad=True)
+    for run in ways:
+        delta = change(model, tokens, requires_grad=True)
         logits = run(delta)
         logits.log_softmax(-1)[:, 7].sum().backward()
         found.append((logits.detach(), delta.grad))
-    torch.testing.assert_close(*(logits for logits, _ in found), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(*(slope for _, slope in found), rtol=1e-3, atol=1e-4)
-    assert found[0][1].abs().max() > 1e-3
+    (logits, slope), *others = found
+    for other, other_slope in others:
+        torch.testing.assert_close(logits, other, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(slope, other_slope, rtol=1e-3, atol=1e-4)
+    assert tokens == 1 or slope.abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "opt", "falcon", "bloom"])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma2", "bloom"])
+def test_the_residual_stream_can_be_changed_too(family, layer):
+    """As MEMIT does: behind a layer, where a norm before the projection's sum has no part in it."""
+    model = tiny_model(family)
+    block, name = model.architecture.block(layer), model.architecture.blocks[layer]
+    ways = (
+        partial(oracle, model, layer, module=block),
+        partial(again, model, layer, changed=[name]),
+    )
+    assert_same_slopes(model, 4, ways)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gemma2", "bloom"])
 def test_several_modules_of_a_block_can_be_changed(family, layer):
     """As PMET does with attention and MLP; the clean values are what the modules put out."""
     model = tiny_model(family)
@@ -117,18 +118,14 @@ def test_several_modules_of_a_block_can_be_changed(family, layer):
     torch.testing.assert_close(stream, block.outputs[starts.rows, starts.columns])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "opt", "bloom", "gemma2"])
+@pytest.mark.parametrize("family", ["gpt2", "opt", "bloom"])
 def test_keys_are_what_goes_into_the_projection(family):
     model = tiny_model(family)
     run = SuffixForward(model, 1, TEXTS, STARTS)
     for text, start, keys in zip(TEXTS, STARTS, run.keys, strict=True):
-        seen = []
-        handle = run.changed[0].register_forward_hook(
-            lambda module, args, output, seen=seen: seen.append(args[0])
-        )
-        model.module(input_ids=torch.tensor([text]))
-        handle.remove()
-        expected = seen[0].view(-1, keys.shape[-1])[start:]
+        with recording(run.changed[0], 1) as seen:
+            model.module(input_ids=torch.tensor([text]))
+        expected = seen.inputs[0, start:]
         torch.testing.assert_close(keys[: len(expected)], expected, rtol=1e-4, atol=1e-5)
 
 

@@ -6,42 +6,36 @@ from dataclasses import replace
 import pytest
 import torch
 from support.builders import recording
+from support.editors import REQUESTS
 
-from edit_harness import Request
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
 from edit_harness_plugins.editors.locate import value_search
-from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.locate.value_search import EASED, Row, Settings, alike, search
 
 CONTEXTS = ("{}", "It rains. {}", "Ann plays the piano in Rome. {}")
 SETTINGS = Settings(steps=12, lr=0.5, weight_decay=0.5, clamp=4.0, kl_factor=0.0625, stop=5e-2)
-REQUESTS = [
-    Request("{} lives in", "Ada Lovelace", "Oslo"),
-    Request("The mother tongue of {} is", "Danielle", "French"),
-    Request("{} is a citizen of", "Bob", "France by birth"),
-    Request("In Rome lives {}, who plays the", "Ann", "guitar"),
-]
-FAMILIES = ["gpt2", "llama", "gptj", "gemma2", "opt", "bloom"]
 
 
 def same(one, other, atol=1e-3):
     """Equal but for rounding, which Adam's normalised steps enlarge where a gradient is small."""
     torch.testing.assert_close(one.keys, other.keys, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(one.delta, other.delta, rtol=1e-3, atol=atol)
+    torch.testing.assert_close(one.delta, other.delta, rtol=atol, atol=atol)
     assert len(one.losses) == len(other.losses)
-    torch.testing.assert_close(
-        torch.tensor(one.losses), torch.tensor(other.losses), rtol=1e-3, atol=1e-3
-    )
+    losses = (torch.tensor(each.losses) for each in (one, other))
+    torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_together_is_alone(family):
-    model = tiny_model(family)
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("gpt2", torch.float64), ("gemma2", torch.float32), ("bloom", torch.float32)],
+)
+def test_together_is_alone(family, dtype):
+    model = tiny_model(family, dtype)
     together = search(model, 0, REQUESTS, CONTEXTS, SETTINGS)
     for request, found in zip(REQUESTS, together, strict=True):
         (alone,) = search(model, 0, [request], CONTEXTS, SETTINGS)
-        same(found, alone)
+        same(found, alone, 1e-3 if dtype == torch.float32 else 1e-10)
         assert found.delta.norm() > 0.1 * found.values[0].norm()
 
 
@@ -58,30 +52,17 @@ def test_rows_that_stop_at_different_steps(model):
         same(found, search(model, 0, [request], CONTEXTS, early)[0])
 
 
-def test_in_double_precision_nothing_is_left_of_the_difference():
-    model = tiny_model(dtype=torch.float64)
-    together = search(model, 0, REQUESTS, CONTEXTS, SETTINGS)
-    for request, found in zip(REQUESTS, together, strict=True):
-        (alone,) = search(model, 0, [request], CONTEXTS, SETTINGS)
-        torch.testing.assert_close(found.delta, alone.delta, rtol=1e-8, atol=1e-10)
-
-
 @pytest.mark.parametrize(
-    ("family", "dtype", "steps", "atol"),
-    [
-        ("gpt2", torch.float64, 12, 1e-4),
-        ("llama", torch.float64, 12, 1e-4),
-        ("gemma2", torch.float32, 12, 1e-2),
-    ],
+    ("family", "dtype", "atol"),
+    [("gpt2", torch.float64, 1e-4), ("gemma2", torch.float32, 1e-2)],
 )
-def test_suffixes_alone_find_what_whole_rows_find(family, dtype, steps, atol, monkeypatch):
+def test_suffixes_alone_find_what_whole_rows_find(family, dtype, atol, monkeypatch):
     """Parts of these models compute in fp32 whatever their weights are."""
     model = tiny_model(family, dtype)
-    given = replace(SETTINGS, steps=steps)
     assert suffix.fits_suffix(model, 0, 16)
-    suffixes = search(model, 0, REQUESTS, CONTEXTS, given)
+    suffixes = search(model, 0, REQUESTS, CONTEXTS, SETTINGS)
     monkeypatch.setattr(suffix, "fits_suffix", lambda *_: False)
-    for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, given), strict=True):
+    for one, other in zip(suffixes, search(model, 0, REQUESTS, CONTEXTS, SETTINGS), strict=True):
         same(one, other, atol)
 
 
@@ -114,15 +95,6 @@ def test_requests_are_grouped_by_what_there_is_to_run(model):
     model.batch_rows = 2 * len(CONTEXTS)
     alone = alike(model, REQUESTS * 2, len(CONTEXTS))
     assert sorted(alone) == [[i] for i in range(8)]
-
-
-def test_rome_edits_each_request_as_alone(model):
-    editor = Rome(layer=0, steps=6, weight_decay=0.5, clamp=4.0, covariance=False,
-                  contexts=CONTEXTS)  # fmt: skip
-    batches = [[REQUESTS[0]], REQUESTS[1:3], [REQUESTS[3]], [REQUESTS[0]]]
-    for made, requests in zip(editor.edit_each(model, batches), batches, strict=True):
-        (one,), (other,) = made.weights.values(), editor.edit(model, requests).weights.values()
-        assert (one.dense() - other.dense()).norm() < 1e-4 * other.dense().norm()
 
 
 def objective(model, accept):

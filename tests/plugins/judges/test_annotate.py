@@ -23,13 +23,7 @@ from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 from edit_harness_plugins.judges.people import sheets
-from edit_harness_plugins.judges.people.agreement import (
-    Opinion,
-    accuracy,
-    agreements,
-    means,
-    seen,
-)
+from edit_harness_plugins.judges.people.agreement import Opinion, accuracy, agreements, means, seen
 from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
@@ -82,16 +76,6 @@ def pairs_run(folder, number=12, verdicts=None, texts=None, judge=None):
     return written(folder, cases, sides, judge)
 
 
-def replies_run(folder, verdicts):
-    key = Key("number", "2", "3")
-    cases = [
-        Case(str(i), (REQUEST,), (Probe("efficacy", Generate("1 + 1 ="), key=key),))
-        for i in range(len(verdicts))
-    ]
-    sides = [([Text(" 3")], [Text(" 2", verdict)]) for verdict in verdicts]
-    return written(folder, cases, sides)
-
-
 @pytest.fixture
 def tell(monkeypatch, tmp_path):
     """Run a subcommand of annotate in an empty folder, with a run of twelve pairs in ``run``."""
@@ -142,6 +126,14 @@ def late(row):
     return {"thrift": side(row, "late"), "haste": "tie", SAYS_NEW: side(row, "late")}
 
 
+def fails(tell, *args, cause, remedy="", code=4, run="run"):
+    """The command ends with an error that has this cause."""
+    told = tell("import", run, *args, "--key", "out/key.json", code=code).stderr
+    assert "error: " in told
+    assert cause in " ".join(told.split())
+    assert remedy in " ".join(told.split())
+
+
 def whole(out):
     """Fill in all sheets of an export, and return their paths."""
     paths = sorted(out.glob("sheets/*.csv"))
@@ -150,16 +142,8 @@ def whole(out):
     return paths
 
 
-def fails(tell, *args, cause, remedy="", code=4):
-    """The command ends with an error that has this cause."""
-    told = " ".join(tell("import", "run", *args, "--key", "out/key.json", code=code).stderr.split())
-    assert told.startswith("error: ")
-    assert cause in told
-    assert remedy in told
-
-
-def asked(tell, *args):
-    return json.loads(tell("import", "run", *args, "--key", "out/key.json", "--json").stdout)
+def asked(tell, *args, run="run", key="out/key.json"):
+    return json.loads(tell("import", run, *args, "--key", key, "--json").stdout)
 
 
 # Out
@@ -190,13 +174,6 @@ def test_a_sheet_says_nothing_of_which_text_is_which(out):
     assert not list(out.glob("sheets/*.json"))
 
 
-def test_every_place_has_either_order():
-    items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(20)]
-    orders = [tuple(item.swapped for item in drawn(items, 20, str(seed))) for seed in range(20)]
-    assert len({*orders}) == len(orders)
-    assert all(len({*place}) == 2 for place in zip(*orders, strict=True))
-
-
 @given(st.integers(0, 30), st.integers(0, 1_000))
 def test_order_is_balanced_and_depends_on_the_seed_alone(number, seed):
     items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(number)]
@@ -207,14 +184,12 @@ def test_order_is_balanced_and_depends_on_the_seed_alone(number, seed):
     assert abs(2 * swaps - len(picked)) <= 1
 
 
-def test_seeds_draw_different_pairs(tell):
-    def texts(folder, *more):
-        tell("export", "run", "--out", folder, "--number", 4, *more)
-        return {row["text A"] for row in table(Path(folder) / "sheets" / "annotator-3.csv")}
-
-    first = texts("one")
-    assert texts("again") == first
-    assert texts("other", "--seed", 1) != first
+def test_seeds_draw_other_pairs_and_every_place_has_either_order():
+    items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(40)]
+    draws = [drawn(items, 20, str(seed)) for seed in range(20)]
+    assert len({tuple(item.place for item in draw) for draw in draws}) == 20
+    orders = [tuple(item.swapped for item in draw) for draw in draws]
+    assert all(len({*place}) == 2 for place in zip(*orders, strict=True))
 
 
 def test_so_many_of_each(tell):
@@ -227,34 +202,24 @@ def test_so_many_of_each(tell):
     assert "there are: set" in told
 
 
-def test_guidelines_have_the_definitions_and_the_answers(out):
+def test_guidelines_have_the_definitions_and_the_answers(tell, out):
     text = (out / "sheets" / "guidelines.md").read_text()
     for aspect, definition in ASPECTS.items():
         assert f"- **{aspect}**: {definition}" in text
     for answer in ("`A`", "`B`", "`tie`", "`both`", "`neither`"):
         assert answer in text
-
-
-def test_the_new_value_is_asked_for_where_the_key_says_so(tell, tmp_path):
     case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(reflected=False)),))
-    written(tmp_path / "plain", [case], [([Text("a")], [Text("b")])])
+    written(Path("plain"), [case], [([Text("a")], [Text("b")])])
     tell("export", "plain", "--out", "p")
     (row,) = table(Path("p/sheets/annotator-1.csv"))
-    assert SAYS_NEW not in row
+    assert SAYS_NEW not in row, "the new value is asked for where the key says so"
     assert SAYS_NEW not in Path("p/sheets/guidelines.md").read_text()
-    assert "haste" in row
 
 
-@pytest.mark.parametrize(
-    ("names", "cause"),
-    [
-        (names, f"{', '.join(names.split(','))} are no names of annotators")
-        for names in ("ann,Ann", "../ann", "ann,3", "0", "=cmd")
-    ],
-)
-def test_names_that_are_none(tell, names, cause):
+@pytest.mark.parametrize("names", ["ann,Ann", "../ann", "ann,3", "0", "=cmd"])
+def test_names_that_are_none(tell, names):
     told = tell("export", "run", "--out", "x", "--annotators", names, code=2)
-    assert cause in told.stderr
+    assert f"{', '.join(names.split(','))} are no names of annotators" in told.stderr
     assert not Path("x").exists()
 
 
@@ -265,28 +230,27 @@ def test_an_export_is_never_written_over(tell, out):
     assert (out / "key.json").read_bytes() == stored
 
 
-def test_runs_without_texts_and_unfinished_ones(tell, tmp_path):
-    bare = Case("0", (REQUEST,), (Probe("d", Generate("Ada")),))
-    written(tmp_path / "bare", [bare], [([Text("a")], [Text("b")])])
-    assert (
-        "bare has no texts that are to be judged"
-        in tell("export", "bare", "--out", "x", code=4).stderr
-    )
+@pytest.mark.parametrize(
+    ("probe", "cause"),
+    [
+        (Probe("d", Generate("Ada")), "odd has no texts that are to be judged"),
+        (Probe("d", Generate("Ada"), key=compare(aspects={})),
+         "names no aspects to compare texts by"),
+    ],
+)  # fmt: skip
+def test_runs_that_make_no_sheet(tell, probe, cause):
+    written(Path("odd"), [Case("0", (REQUEST,), (probe,))], [([Text("a")], [Text("b")])])
+    told = tell("export", "odd", "--out", "x", code=4).stderr
+    assert cause in " ".join(told.split())
+    assert not Path("x/key.json").exists()
+
+
+def test_folders_that_are_no_finished_runs(tell):
     assert "x is no run folder" in tell("export", "x", "--out", "y", code=2).stderr
-    lines = Path("run/samples.jsonl").read_text().splitlines(keepends=True)
-    Path("run/samples.jsonl").write_text("".join(lines[:-1]))
-    Path("run/results.json").unlink(missing_ok=True)
+    samples = Path("run/samples.jsonl")
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
     told = tell("export", "run", "--out", "x", code=7).stderr
     assert "run is not finished: 1 record missing" in told
-
-
-def test_keys_that_make_no_sheet(tell, tmp_path):
-    case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(aspects={})),))
-    written(tmp_path / "odd", [case], [([Text("a")], [Text("b")])])
-    assert "names no aspects to compare texts by" in " ".join(
-        tell("export", "odd", "--out", "x", code=4).stderr.split()
-    )
-    assert not Path("x/key.json").exists()
 
 
 # Through spreadsheet programs
@@ -328,24 +292,14 @@ def test_texts_come_back_as_they_were_shown(tmp_path_factory, texts):
     assert [where for where, _ in found] == [f"{path}: row {i + 2}" for i in range(len(texts))]
 
 
-@given(nasty)
-def test_what_is_shown_is_harmless_and_keeps_what_is_plain(text):
-    shown = sheets.shown(text)
-    assert shown.encode().decode() == shown
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
-    assert sheets.shown(shown) == shown
-    if text.isprintable():
-        assert shown == text
-
-
 @pytest.mark.parametrize(
-    "dialect",
+    ("encoding", "dialect"),
     [
-        {}, {"delimiter": ";"}, {"delimiter": "\t"}, {"quoting": csv.QUOTE_ALL},
-        {"delimiter": ";", "quoting": csv.QUOTE_ALL}, {"lineterminator": "\n"},
+        ("utf-8", {"delimiter": ";", "quoting": csv.QUOTE_ALL}),
+        ("utf-8-sig", {"delimiter": "\t"}),
+        ("utf-8-sig", {"lineterminator": "\n"}),
     ],
-)  # fmt: skip
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+)
 def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
     """Another separator, quotes, no mark, other order and case, blank rows, columns for notes."""
     paths = whole(out)
@@ -359,26 +313,19 @@ def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
     ]
     save(paths[0], [*changed, dict.fromkeys(changed[0], "")], encoding, **dialect)
     assert asked(tell, *paths) == expected
-
-
-def test_guards_that_a_program_took_off(tell, tmp_path):
-    pairs_run(tmp_path / "signs", 2, texts=lambda i: ("x", "y"))
-    tell("export", "signs", "--out", "s", "--annotators", "ann")
-    path = Path("s/sheets/ann.csv")
-    rows = table(path)
-    assert rows[0]["text A"].startswith("Ada is")
-    answers = {"thrift": "A", "haste": "B", SAYS_NEW: "A"}
-    save(path, [{**row, **answers, "annotator": "'=ann"} for row in rows])
-    told = json.loads(tell("import", "signs", path, "--key", "s/key.json", "--json").stdout)
-    assert told["annotators"] == ["=ann"]
+    save(paths[0], [row | {"annotator": "'=ann"} for row in rows])
+    assert asked(tell, *paths)["annotators"] == ["=ann", "bob"], "a guard that was taken off"
 
 
 # Back
 
 
-def test_answers_are_unblinded(tell, out):
+def test_answers_are_unblinded_and_stored(tell, out):
     """Whatever the order of a row's texts: what was said of the text after is counted so."""
-    told = asked(tell, *whole(out))
+    shown = tell("import", "run", *(paths := whole(out)), "--key", "out/key.json").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "The judge" not in shown, "which said nothing"
+    told = asked(tell, *paths)
     for row in told["means"]:
         expected = 1.0 if row["Aspect"] == "thrift" else 0.0
         assert (row["Mean"], row["Labels"], row["Pairs"]) == (expected, 12, 6)
@@ -386,11 +333,6 @@ def test_answers_are_unblinded(tell, out):
     assert told["means_seen"] == told["means"], "everybody saw every new value"
     yes = {row["Asked"]: row["Yes"] for row in told["agreement"]}
     assert yes == {"thrift": None, "haste": None, SAYS_NEW: 1.0}
-
-
-def test_labels_are_stored_for_others_to_compute_with(tell, out):
-    paths = whole(out)
-    told = asked(tell, *paths)
     (path,) = Path("run/annotations").iterdir()
     stored = json.loads(path.read_text())
     assert stored["results"] == told
@@ -400,24 +342,15 @@ def test_labels_are_stored_for_others_to_compute_with(tell, out):
     assert stored["export"].startswith(path.stem)
     assert {item["edited"] for item in stored["items"]} == {*PROPERTIES}
 
-    fill(paths[0], lambda row: {"haste": side(row, "early")})
-    tell("import", "run", *paths, "--key", "out/key.json")
-    (path,) = Path("run/annotations").iterdir()
-    assert json.loads(path.read_text()) != stored, "a second import replaces the first"
 
+def test_an_import_replaces_the_one_before_of_its_export(tell, out):
+    ann, bob = whole(out)
+    asked(tell, ann)
+    assert asked(tell, bob)["annotators"] == ["bob"]
+    assert len(list(Path("run/annotations").iterdir())) == 1
     tell("export", "run", "--out", "two", "--number", 3)
     tell("import", "run", *whole(Path("two")), "--key", "two/key.json")
     assert len(list(Path("run/annotations").iterdir())) == 2
-
-
-def test_tables_fit_the_terminal(tell, out):
-    paths = whole(out)
-    fill(paths[0], lambda row: {"haste": side(row, "late")})
-    told = tell("import", "run", *paths, "--key", "out/key.json").stdout
-    assert max(map(len, told.splitlines())) <= 80
-    assert "Agreement of annotators" in told
-    assert "trade: means, from -1" in told
-    assert "The judge" not in told, "which said nothing"
 
 
 def test_what_others_wrote_is_shown_as_it_is(tell, tmp_path, monkeypatch):
@@ -458,68 +391,48 @@ def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
     }  # fmt: skip
 
 
-def test_missing_rows_are_counted(tell, out):
+EMPTY = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (lambda rows: [*rows[:-2], rows[-2] | EMPTY], 10),
+        (lambda rows: [rows[0], rows[1] | {SAYS_NEW: " "}, *rows[2:]], 11),
+    ],
+    ids=["missing rows", "half a row"],
+)
+def test_items_that_are_filled_in_are_counted(tell, out, change, count):
     ann, bob = whole(out)
-    rows = table(ann)
-    empty = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
-    save(ann, [*rows[:-2], rows[-2] | empty])
+    save(ann, change(table(ann)))
     told = tell("import", "run", ann, bob, "--key", "out/key.json", "--json")
-    assert "ann.csv: 10 of 12 items are filled in" in told.stderr
+    assert f"ann.csv: {count} of 12 items are filled in" in " ".join(told.stderr.split())
     assert "bob.csv" not in told.stderr
     (row, *_) = json.loads(told.stdout)["agreement"]
-    assert (row["Items"], row["Labels"]) == (10, 22)
+    assert (row["Items"], row["Labels"]) == (count, 12 + count)
 
 
-def test_other_people_s_ids(tell, out):
+FIRST = r"row 2 \(\w+-\d+\): "
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        *[({"haste": said}, f"{FIRST}'haste' is '{said}'.*write A, B or tie")
+          for said in ("C", "1", "AB", "=A", "before")],
+        *[({column: "changed"}, f"{FIRST}the cell '{column}' is not what was handed out")
+          for column in ("text A", "text B", "new value", "prompt")],
+        ({"item": "x123456-04"},
+         "row 2: the item 'x123456-04' is of another export.*with the key of that export"),
+        ({"annotator": "bob"}, "ann.csv has rows of 2 annotators: bob, ann"),
+    ],
+)  # fmt: skip
+def test_a_row_that_is_not_as_handed_out(tell, out, changes, cause):
     ann, _ = whole(out)
-    rows = table(ann)
-    save(ann, [*rows[:3], rows[3] | {"item": "x123456-04"}, *rows[4:]])
-    cause = "ann.csv: row 5: the item 'x123456-04' is of another export"
-    fails(tell, ann, cause=cause, remedy="with the key of that export")
-
-
-@pytest.mark.parametrize("answer", ["C", "1", "AB", "=A", "before"])
-def test_answers_that_are_none(tell, out, answer):
-    ann, _ = whole(out)
-    rows = table(ann)
-    save(ann, [rows[0] | {"haste": answer}, *rows[1:]])
-    cause = f"ann.csv: row 2 ({rows[0]['item']}): 'haste' is '{answer}'"
-    fails(tell, ann, cause=cause, remedy="write A, B or tie")
-
-
-def test_half_a_row_is_no_answer(tell, out):
-    ann, _ = whole(out)
-    rows = table(ann)
-    save(ann, [rows[0], rows[1] | {SAYS_NEW: " "}, *rows[2:]])
-    told = tell("import", "run", ann, "--key", "out/key.json", "--json")
-    assert "ann.csv: 11 of 12 items are filled in" in " ".join(told.stderr.split())
-    assert {row["Labels"] for row in json.loads(told.stdout)["agreement"]} == {11}
-
-
-def test_an_import_replaces_the_one_before(tell, out):
-    ann, bob = whole(out)
-    asked(tell, ann)
-    told = tell("import", "run", bob, "--key", "out/key.json", "--json")
-    assert json.loads(told.stdout)["annotators"] == ["bob"]
-
-
-def test_an_import_without_a_label_changes_nothing(tell, out):
-    ann, bob = whole(out)
-    asked(tell, ann, bob)
-    (path,) = Path("run/annotations").iterdir()
-    stored = path.read_text()
-    fill(ann, lambda row: dict.fromkeys((*ASPECTS, SAYS_NEW), ""))
-    told = tell("import", "run", ann, "--key", "out/key.json", code=4)
-    assert "error: there is no label in these sheets" in told.stderr
-    assert path.read_text() == stored
-
-
-@pytest.mark.parametrize("column", ["text A", "text B", "new value", "prompt"])
-def test_a_changed_text(tell, out, column):
-    ann, _ = whole(out)
-    rows = table(ann)
-    save(ann, [rows[0] | {column: rows[0][column] + "!"}, *rows[1:]])
-    fails(tell, ann, cause=f"({rows[0]['item']}): the cell '{column}' is not what was handed out")
+    first, *others = table(ann)
+    save(ann, [first | changes, *others])
+    told = tell("import", "run", ann, "--key", "out/key.json", code=4).stderr
+    assert re.search(cause, " ".join(told.split()))
 
 
 def test_an_item_twice_and_an_annotator_twice(tell, out):
@@ -528,29 +441,30 @@ def test_an_item_twice_and_an_annotator_twice(tell, out):
     rows = table(ann)
     save(ann, [*rows, rows[0]])
     fails(tell, ann, cause=f"row 14: the item '{rows[0]['item']}' is there twice")
-    save(ann, [rows[0] | {"annotator": "bob"}, *rows[1:]])
-    fails(tell, ann, cause="ann.csv has rows of 2 annotators: bob, ann")
+    save(ann, [rows[0] | EMPTY, *rows])
+    fails(tell, ann, cause="is there twice")
 
 
 def test_rows_that_are_cut_short_or_too_long(tell, out):
     """Some programs leave out empty cells at the end of a row, or add some."""
     ann, bob = whole(out)
-    lines = ann.read_text("utf-8-sig").splitlines()
-    item = table(ann)[0]["item"]
-    ann.write_text("\n".join([lines[0], lines[1] + ",,", *lines[2:]]))
+    head, first, *rest = ann.read_text("utf-8-sig").splitlines()
+    ann.write_text("\n".join([head, first + ",,", *rest]))
     assert asked(tell, ann, bob)["items"] == 12
-    ann.write_text("\n".join([lines[0], lines[1].rpartition(",")[0], *lines[2:]]))
+    ann.write_text("\n".join([head, first.rpartition(",")[0], *rest]))
     assert "11 of 12" in tell("import", "run", ann, "--key", "out/key.json").stderr
-    ann.write_text("\n".join([lines[0], item, *lines[2:]]))
-    fails(tell, ann, cause=f"({item}): the cell 'subject' is not what was handed out")
+    ann.write_text("\n".join([head, first.partition(",")[0], *rest]))
+    fails(tell, ann, cause="the cell 'subject' is not what was handed out")
 
 
-def test_an_item_that_is_first_empty_and_then_filled_in_is_there_twice(tell, out):
-    ann, _ = whole(out)
-    rows = table(ann)
-    empty = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
-    save(ann, [rows[0] | empty, *rows])
-    fails(tell, ann, cause="is there twice")
+def test_an_import_without_a_label_changes_nothing(tell, out):
+    ann, bob = whole(out)
+    asked(tell, ann, bob)
+    (path,) = Path("run/annotations").iterdir()
+    stored = path.read_text()
+    fill(ann, lambda row: EMPTY)
+    fails(tell, ann, cause="there is no label in these sheets")
+    assert path.read_text() == stored
 
 
 def test_files_that_are_no_sheets(tell, out):
@@ -574,10 +488,14 @@ def test_files_that_are_no_sheets(tell, out):
     fails(tell, "out", cause="the sheet out cannot be read", code=2)
 
 
-def test_keys_that_are_none(tell, out):
+def test_keys_that_are_none(tell, out, tmp_path):
     ann, _ = whole(out)
     told = tell("import", "run", ann, "--key", "none.json", code=2)
     assert "the key none.json cannot be read" in told.stderr
+    for name, made in (("texts", {"texts": lambda i: ("other", "texts")}), ("few", {"number": 11})):
+        pairs_run(tmp_path / name, **made)
+        cause = f"is the key to texts of another run than {name}"
+        fails(tell, ann, cause=cause, run=name)
     key = out / "key.json"
     known = json.loads(key.read_text())
     for damaged in ("{", "[]", "{}", json.dumps(known | {"form": "x"}), '{"form": []}',
@@ -589,33 +507,22 @@ def test_keys_that_are_none(tell, out):
     fails(tell, ann, cause="is the key to texts of another run")
 
 
-def test_the_key_of_another_run(tell, out, tmp_path):
-    ann, _ = whole(out)
-    for name, made in (
-        ("texts", {"texts": lambda i: ("other", "texts")}), ("fewer", {"number": 11}),
-    ):  # fmt: skip
-        pairs_run(tmp_path / name, **made)
-        told = tell("import", name, ann, "--key", "out/key.json", code=4).stderr
-        assert f"is the key to texts of another run than {name}" in " ".join(told.split())
-
-
 # Single replies
 
 
-def test_people_say_whether_replies_are_right(tell, tmp_path):
+def test_people_say_whether_replies_are_right(tell):
     """Any judged run: no comparison, one column, and the judge's accuracy."""
-    right, wrong, open_ = (
-        Verdict("decided", 1.0),
-        Verdict("decided", 0.0),
-        Verdict("undecided", 0.0),
-    )
-    replies_run(tmp_path / "sums", [right, right, wrong, open_, Verdict("unparsed"), None])
+    told = ("decided", 1.0), ("decided", 1.0), ("decided", 0.0), ("undecided", 0.0), ("unparsed",)
+    verdicts = [*(Verdict(*each) for each in told), None]
+    probe = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))
+    cases = [Case(str(i), (REQUEST,), (probe,)) for i in range(6)]
+    written(Path("sums"), cases, [([Text(" 3")], [Text(" 2", verdict)]) for verdict in verdicts])
     tell("export", "sums", "--out", "s", "--annotators", "ann,bob,cy")
     paths = sorted(Path("s/sheets").glob("*.csv"))
     for path in paths:
         (row, *_) = fill(path, lambda row: {"right": "yes"})
         assert (row["prompt"], row["reply"], row["right answer"]) == ("1 + 1 =", " 2", "2")
-    told = json.loads(tell("import", "sums", *paths, "--key", "s/key.json", "--json").stdout)
+    told = asked(tell, *paths, run="sums", key="s/key.json")
     (row,) = told["judge"]
     assert row == {"Asked": "right", "Items": 4, "Any": 0.5, "With a majority": 4, "Majority": 0.5}
     (row,) = told["agreement"]
@@ -625,11 +532,8 @@ def test_people_say_whether_replies_are_right(tell, tmp_path):
     shown = tell("import", "sums", *paths, "--key", "s/key.json").stdout
     assert "means" not in shown
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_a_reply_that_is_to_stay_is_compared_with_the_text_before(tmp_path):
-    item = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
-    assert item.cells["right answer"] == " old"
+    kept = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
+    assert kept.cells["right answer"] == " old", "a reply that is to stay is as the text before"
 
 
 # Numbers
@@ -668,11 +572,8 @@ def test_means_are_those_of_labels_and_of_pairs(labels):
 
 def test_means_that_cancel_out_have_no_t():
     """Thirds, which floating-point numbers have not exactly: 1/3 + 1/3 - 2/3 is 0 here."""
-    more, less = ("after",), ("before",)
-    said = [
-        opinion(0, more, ("tie",), ("tie",)), opinion(1, more, more, less),
-        opinion(2, less, less, ("tie",)),
-    ]  # fmt: skip
+    more, less, tie = ("after",), ("before",), ("tie",)
+    said = [opinion(0, more, tie, tie), opinion(1, more, more, less), opinion(2, less, less, tie)]
     (row,) = means(said, ["thrift"])
     assert (row["Mean"], row["t (pairs)"], row["p (pairs)"]) == (0, 0, 1)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edit_harness import Key, PluginError, Reply
-from edit_harness_plugins.judges.match import Match, bare, within, words
+from edit_harness_plugins.judges.match import Match, within
 
 NAMES = {"aliases": ["Roma", "Eternal City"], "old_aliases": ["Paname"]}
 LETTERS = st.text(alphabet=string.ascii_letters + "éßÅ١中 .,-'", max_size=30)
@@ -51,18 +51,9 @@ def test_a_text_is_judged(how, text, score, reverted):
     assert (found.status, found.score, found.reverted) == ("decided", score, reverted)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("St. Petersburg", "St. Petersburg."),
-        ("St. Petersburg", "St. Petersburg. It lies on the Neva."),
-        ("J. R. R. Tolkien", "J. R. R. Tolkien. He wrote it."),
-        ("USA", "The USA. It is"),
-        ("Washington, D.C.", "Washington, D.C. It is"),
-    ],
-)
-def test_an_answer_may_go_on_behind_a_full_stop(name, text):
-    assert verdict(text, "sentence", name).score == 1
+def test_the_note_says_which_name_it_was():
+    notes = [verdict(text).note for text in ("Roma", "Paname", "Oslo")]
+    assert notes == ["it is 'Roma'", "it is 'Paname'", "it is no name of the answer"]
 
 
 @pytest.mark.parametrize(
@@ -76,41 +67,27 @@ def test_an_answer_may_go_on_behind_a_full_stop(name, text):
         ("within", "1995", "1990-1995", 1),
         ("within", "C", "It is written in C++.", 0),
         ("within", "C++", "It is written in C++.", 1),
-        ("equal", "C#", "C#.", 1),
         ("equal", "C", "C#", 0),
         ("within", "The Hague", "It is in The Hague.", 1),
         ("within", "The Who", "Nobody knows who sang.", 0),
         ("equal", "The Who", "Who", 1),
+        ("equal", "The", "the The", 1),  # an article alone is a word
         ("within", "東京", "日本の東京都です", 1),
         ("within", "京都", "日本の東京です", 0),
         ("within", "서울", "서울은 한국의 수도", 1),
         ("within", "กรุงเทพ", "เมืองหลวงคือกรุงเทพมหานคร", 1),
         ("equal", "東京", "東京都", 0),
+        ("equal", "!!!", "!!!", 1),
+        ("equal", "!!!", "?!", 0),
+        ("equal", " ", "", 0),
+        ("sentence", "St. Petersburg", "St. Petersburg.", 1),
+        ("sentence", "J. R. R. Tolkien", "J. R. R. Tolkien. He wrote it.", 1),
+        ("sentence", "Washington, D.C.", "Washington, D.C. It is", 1),
     ],
 )
 def test_signs_and_scripts_are_looked_at(how, name, text, score):
-    assert verdict(text, how, name, "", aliases=[]).score == score
-
-
-def test_the_note_says_which_name_it_was():
-    assert verdict("Roma").note == "it is 'Roma'"
-    assert verdict("Paname").note == "it is 'Paname'"
-    assert verdict("Oslo").note == "it is no name of the answer"
-
-
-def test_an_empty_name_matches_nothing():
-    assert verdict("", old="", old_aliases=[""], aliases=["", " "]).score == 0
-    assert not verdict("", old="").reverted
-
-
-def test_a_name_without_letters_is_itself():
-    assert verdict("!!!", right="!!!").score == 1
-    assert verdict("?!", right="!!!").score == 0
-
-
-def test_an_article_alone_is_a_word():
-    assert bare(words("The")) == ("the",)
-    assert bare(words("the The")) == ("the",)
+    found = verdict(text, how, name, "", aliases=[""], old_aliases=[""])
+    assert (found.score, found.reverted) == (score, False)
 
 
 @given(LETTERS)

@@ -8,7 +8,6 @@ import ast
 import json
 import math
 import random
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ import edit_harness_plugins.judges
 from edit_harness import DataError, Key, PluginError, Reply
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
 from edit_harness_plugins.judges.symbolic.quantities import symbol
-from edit_harness_plugins.judges.symbolic.rule import BadKey, Rule, agree, points, read_key
+from edit_harness_plugins.judges.symbolic.rule import Rule, agree, points, read_key
 from edit_harness_plugins.judges.symbolic.verdicts import verdict
 
 RULES = DATA / "rule_edit_rules.json"
@@ -56,74 +55,26 @@ def said(right, old, text, about=None, kind="formula", prompt=""):
     return verdict(kind, right, old, XY if about is None else about, text, prompt)
 
 
-@pytest.fixture(scope="module")
-def misses():
-    """The answers of the lists that are judged otherwise than by hand."""
-    verdicts = Symbolic().judge([Reply("", a.text, KEYS[a.key]) for a in ALL])
-    return [
-        answer
-        for answer, verdict in zip(ALL, verdicts, strict=True)
-        if (verdict.score, verdict.reverted) != (float(answer.right), answer.reverted)
-    ]
-
-
-def test_the_lists_are_long_enough_and_of_every_kind():
-    assert len(ALL) >= 170
-    assert len({(a.key, a.text) for a in ALL}) == len(ALL)
-    assert {KEYS[a.key].kind for a in ALL} == Symbolic.kinds.keys()
-    assert min(Counter(a.group for a in ALL).values()) >= 5
-    assert sum(a.right for a in ALL) >= 100
-    assert sum(a.reverted for a in ALL) >= 50
-    assert not any(a.right and a.reverted for a in ALL)
-
-
-def test_nearly_all_answers_are_judged_as_by_hand(misses):
-    assert 1 - len(misses) / len(ALL) >= 0.97
-
-
-def test_the_misses_are_those_that_are_known(misses):
-    assert {answer.text for answer in misses} == KNOWN_MISSES.keys()
-
-
-def test_no_wrong_answer_is_called_right(misses):
-    """The worse mistake of the two, since it makes an edit look better."""
-    assert not [answer for answer in misses if not answer.right and answer.text not in KNOWN_MISSES]
+def test_answers_are_judged_as_by_hand_save_the_known_misses():
+    misses = set()
+    for answer in ALL:
+        key = KEYS[answer.key]
+        told = said(key.right, key.old, answer.text, key.about, key.kind)
+        if (told.score, told.reverted) != (float(answer.right), answer.reverted):
+            misses.add(answer.text)
+    assert misses == KNOWN_MISSES.keys()
+    assert len(misses) / len(ALL) <= 0.03
 
 
 # The rules that the judge was made for
 
 
-@pytest.fixture(scope="module")
-def rules():
+def test_every_formula_of_the_rules_is_read_as_the_papers_print_it():
+    """Save those that print another formula than the rule's, which the file flags."""
     if not RULES.exists():
         pytest.skip(f"{RULES} is not here")
-    return json.loads(RULES.read_text(encoding="utf-8"))["rules"]
-
-
-def versions(rules):
-    """Yield id, key and description of each rule as it is, and as it is edited."""
-    for rule in rules:
-        edited = rule["counterfactual"]
-        about = {name: rule[name] for name in ("lhs", "variables", "derived", "constraints")}
-        for one, other in ((rule, edited), (edited, rule)):
-            yield rule["id"], (one["formula"], other["formula"], about), one["description"]
-
-
-def test_every_description_of_the_rules_is_read_to_its_formula(rules):
-    told = {(name, text): said(*key[:2], text, key[2]).score for name, key, text in versions(rules)}
-    assert [which for which, score in told.items() if score != 1] == []
+    rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
     assert len(rules) == 80
-
-
-def test_every_formula_of_the_rules_is_right_and_its_edit_is_not(rules):
-    for name, (right, old, about), _ in versions(rules):
-        assert said(right, old, right, about).score == 1, name
-        other = said(right, old, old, about)
-        assert (other.score, other.reverted) == (0, True), name
-
-
-def test_every_formula_of_the_rules_is_read_as_the_papers_print_it(rules):
-    """Save those that print another formula than the rule's, which the file flags."""
     for rule in rules:
         if any(flag.startswith("paper_formula_wrong") for flag in rule["flags"]):
             continue
@@ -133,36 +84,24 @@ def test_every_formula_of_the_rules_is_read_as_the_papers_print_it(rules):
 
 
 OWN_WORDINGS = [
-    ("x + y", "the sum of both sides"),
     ("x*y", "one side times the other side"),
-    ("2*(x + y)", "twice the sum of its sides"),
     ("2*(x + y)", "double the total of the length and the width"),
     ("2*x + 2*y", "the sum of twice the length and twice the width"),
-    ("x*y/2", "half of the product of the two sides"),
-    ("x*y/3", "a third of the product of its sides"),
     ("2*x*y/3", "two thirds of the product of its sides"),
     ("3*x*y/4", "three-quarters of the product of its sides"),
-    ("(x + y)/2", "the average of the two sides"),
-    ("(x + y)**2", "the square of the sum of the sides"),
-    ("x**2 + y**2", "the sum of the squares of the sides"),
-    ("x**2 + y**2", "the length squared plus the width squared"),
-    ("sqrt(x**2 + y**2)", "the square root of the sum of the squares of both sides"),
-    ("sqrt(x*y)", "the square root of the product of its sides"),
     ("sqrt(2)*x", "the square root of two times the length"),
     ("x/y", "the ratio of the length to the width"),
     ("x/y", "the quotient of its two sides"),
     ("x - y", "the difference between the length and the width"),
     ("x - y", "subtracting the width from the length"),
+    ("x - y", "the length less the width"),
     ("(x + y)/2", "adding the two sides and then dividing the result by two"),
     ("(x + y)*y", "the length plus the width, times the width"),
     ("x + y*x", "the length plus the width times the length"),
-    ("x**3", "the cube of the length"),
     ("Min(x, y)", "the smallest of its two sides"),
-    ("x**2", "the length multiplied by itself"),
-    ("2*pi*x", "two pi times the length"),
-    ("12*x", "twelve times the length"),
     ("24*x", "twenty-four times the length"),
 ]
+"""What is not among the answers that were judged by hand, or there only once or twice."""
 
 
 @pytest.mark.parametrize(("formula", "text"), OWN_WORDINGS)
@@ -175,30 +114,26 @@ def test_a_description_is_read(formula, text):
 
 
 @pytest.mark.parametrize(
-    ("right", "old", "text", "expected"),
+    ("text", "expected"),
     [
         # The letters say which side is meant, so a renaming cannot make a wrong formula right.
-        ("x + 2*y", "2*x + y", "P = 2x + y", (0, True)),
-        ("x + 2*y", "2*x + y", "P = 2s + b", (0, True)),
-        ("x + 2*y", "2*x + y", "P = s + 2b", (1, False)),
-        ("x + 2*y", "2*x + y", "P = 2y + x", (1, False)),
-        (
-            "x + 2*y",
-            "2*x + y",
-            "P = 2m + n, where m is the base and n is the equal side",
-            (1, False),
-        ),
+        ("P = 2x + y", ("decided", 0, True)),
+        ("P = 2s + b", ("decided", 0, True)),
+        ("P = s + 2b", ("decided", 1, False)),
+        ("P = 2y + x", ("decided", 1, False)),
+        ("P = 2m + n, where m is the base and n is the equal side", ("decided", 1, False)),
+        ("P = 2m + n", ("undecided", 0, False)),
     ],
 )
-def test_letters_are_renamed_by_what_they_mean(right, old, text, expected):
+def test_letters_are_renamed_by_what_they_mean(text, expected):
     about = {"lhs": "P", "variables": {"x": "equal sides", "y": "base"}, "constraints": ["2*x > y"]}
-    told = said(right, old, text, about)
-    assert (told.score, told.reverted) == expected
+    told = said("x + 2*y", "2*x + y", text, about)
+    assert (told.status, told.score, told.reverted) == expected
 
 
-def test_letters_that_fit_both_rules_are_undecided():
-    about = {"lhs": "P", "variables": {"x": "equal sides", "y": "base"}}
-    assert said("x + 2*y", "2*x + y", "P = 2m + n", about).status == "undecided"
+def test_letters_of_the_rule_are_never_renamed():
+    assert said("x/y", "", "R = y/x").score == 0
+    assert said("x/y", "", "R = a/b").note == "renamed"
 
 
 def test_decimals_that_fit_both_rules_are_undecided():
@@ -207,26 +142,16 @@ def test_decimals_that_fit_both_rules_are_undecided():
     assert said("pi*x", "3*x", "A = 3.15x").note == "rounded"
 
 
-def test_letters_of_the_rule_are_never_renamed():
-    assert said("x/y", "", "R = y/x").score == 0
-    assert said("x/y", "", "R = a/b").note == "renamed"
-
-
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("prompt", "text", "expected"),
     [
-        ("d^2 = (x + y)^2", 1), ("d = x + y", 1), ("(x + y)^2", 1), ("d = (x + y)^2", 0),
-        ("d^2 = x + y", 0), ("d2 = (x + y)^2", 1),
+        ("", "d^2 = (x + y)^2", 1), ("", "d = x + y", 1), ("", "(x + y)^2", 1),
+        ("", "d = (x + y)^2", 0), ("", "d^2 = x + y", 0), ("", "d2 = (x + y)^2", 1),
+        ("It is given by d =", " x + y", 1), ("It is given by d^2 =", " x + y", 0),
     ],
 )  # fmt: skip
-def test_a_rule_of_a_square_is_told_with_and_without_the_square(text, expected):
-    assert said("(x + y)**2", "", text, XY | {"lhs": "d2"}).score == expected
-
-
-def test_the_prompt_may_begin_the_equation():
-    about = XY | {"lhs": "d2"}
-    assert said("(x + y)**2", "", " x + y", about, prompt="It is given by d =").score == 1
-    assert said("(x + y)**2", "", " x + y", about, prompt="It is given by d^2 =").score == 0
+def test_a_rule_of_a_square_is_told_with_and_without_the_square(prompt, text, expected):
+    assert said("(x + y)**2", "", text, XY | {"lhs": "d2"}, prompt=prompt).score == expected
 
 
 @pytest.mark.parametrize(
@@ -359,17 +284,10 @@ def sample(tree):
     return [value(tree, point) for point in draws]
 
 
-@settings(max_examples=150, deadline=None)
-@given(tree=TREES, style=st.sampled_from(sorted(STYLES)))
-def test_an_expression_is_equal_to_itself_however_it_is_written(tree, style):
-    assume(all(1e-3 < abs(number) < 1e6 for number in sample(tree)))
-    told = said(written(tree, "key"), "", f"A = {written(tree, style)}")
-    assert told.score == 1, (told, written(tree, style))
-
-
-@settings(max_examples=150, deadline=None)
-@given(one=TREES, two=TREES, style=st.sampled_from(sorted(STYLES)))
-def test_expressions_that_differ_in_value_are_different(one, two, style):
+@settings(max_examples=100)
+@given(one=TREES, other=TREES | st.none(), style=st.sampled_from(sorted(STYLES)))
+def test_expressions_are_equal_if_their_values_are_however_they_are_written(one, other, style):
+    two = one if other is None else other
     pairs = list(zip(sample(one), sample(two), strict=True))
     assume(all(1e-3 < abs(a) < 1e6 and 1e-3 < abs(b) < 1e6 for a, b in pairs))
     equal = all(math.isclose(a, b, rel_tol=1e-6) for a, b in pairs)
@@ -377,7 +295,6 @@ def test_expressions_that_differ_in_value_are_different(one, two, style):
     assert told.score == float(equal), told
 
 
-@settings(max_examples=100, deadline=None)
 @given(number=st.fractions(-1000, 1000, max_denominator=50), form=st.sampled_from("fdl"))
 def test_a_number_is_itself_however_it_is_written(number, form):
     p, q = number.numerator, number.denominator
@@ -402,7 +319,7 @@ def test_a_number_is_itself_however_it_is_written(number, form):
         (Key("formula", "x +", "", XY), DataError, r"x \+"),
         (Key("formula", "", "x", XY), DataError, "''"),
         (Key("number", "", "12"), DataError, "''"),
-        (Key("formula", "x + z", "", XY), DataError, "z"),
+        (Key("formula", "x + z", "", XY), DataError, "no symbol"),
         (Key("formula", "x", "y y)", XY), DataError, "y y"),
         (Key("formula", "x", "", XY | {"constraints": ["x + y"]}), DataError, r"x \+ y"),
         (Key("formula", "x", "", XY | {"constraints": ["x > x + y"]}), DataError, "constraints"),
@@ -433,8 +350,3 @@ def test_nothing_is_evaluated():
     assert names & {"Rational", "simplify"}
     forbidden = {"eval", "exec", "compile_", "sympify", "parse_expr", "lambdify", "S"}
     assert not names & forbidden
-
-
-def test_a_bad_key_says_what_is_wrong():
-    with pytest.raises(BadKey, match="no symbol"):
-        read_key("x*w", ("x", "y"))

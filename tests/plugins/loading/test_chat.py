@@ -1,5 +1,9 @@
 """Prompts in a chat template: a protocol of its own, with tokens as the template writes them."""
 
+import signal
+import threading
+import time
+
 import pytest
 from support.builders import REQUEST
 from support.chats import chatty
@@ -9,7 +13,7 @@ from edit_harness.edits import UNEDITED
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.loading.chat import chat_frame
+from edit_harness_plugins.loading.chat import chat_frame, within
 
 INST = "{{ bos_token }}{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}"
 CLOCK = "{{ date_string or strftime_now('%d %b %Y') }} {{ messages[0].content }}:"
@@ -43,16 +47,16 @@ def test_a_target_behind_a_bracket_gets_its_space():
     assert parts.prompt + parts.target == applied(tokenizer, "Where?", " Paris")
 
 
+@pytest.mark.parametrize("prompt", [REQUEST.text, f"Today. {REQUEST.text}"])
 @pytest.mark.parametrize("kind", ["gpt2", "llama2", "llama3"])
-def test_the_subject_is_found_within_the_template(kind):
+def test_the_subject_is_found_within_the_template(kind, prompt):
     tokenizer = chatty(kind)
     tokens = Tokens(tokenizer, frame=chat_frame(tokenizer))
-    for prompt in (REQUEST.text, f"Today. {REQUEST.text}"):
-        for target in ("", REQUEST.target_new):
-            index = tokens.subject_last(REQUEST, prompt, target)
-            held = tokenizer.decode([tokens.encode(prompt).ids[index]]).strip()
-            assert held
-            assert REQUEST.subject.endswith(held)
+    for target in ("", REQUEST.target_new):
+        index = tokens.subject_last(REQUEST, prompt, target)
+        held = tokenizer.decode([tokens.encode(prompt).ids[index]]).strip()
+        assert held
+        assert REQUEST.subject.endswith(held)
 
 
 def test_the_day_does_not_enter_a_score():
@@ -97,3 +101,32 @@ class TestRomeInAChat(EditorTests):
     def model(self):
         tokenizer = chatty()
         return tiny_model("llama", tokenizer=tokenizer, frame=chat_frame(tokenizer))
+
+
+# The alarm of templates, which are programs.
+
+
+def test_what_takes_too_long_is_ended():
+    with pytest.raises(TimeoutError, match=r"longer than 0\.05 s"), within(0.05):
+        time.sleep(60)
+
+
+def test_no_alarm_is_left_and_the_handler_is_back():
+    handler = signal.getsignal(signal.SIGALRM)
+    with within(60):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 4
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def test_in_another_thread_there_is_no_alarm():
+    seen = []
+
+    def work():
+        with within(60):
+            seen.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [0.0]

@@ -10,6 +10,7 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from support.builders import record
+from support.editors import stored_model, stored_records
 from transformers import GPT2LMHeadModel
 
 from edit_harness import DataError, ModelSource
@@ -39,10 +40,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "code")
     )
-    model = tiny_model()
-    model.module.save_pretrained(tmp_path / "tiny")
-    model.tokens.tokenizer.save_pretrained(tmp_path / "tiny")
-    return tmp_path / "tiny"
+    return stored_model(tiny_model(), tmp_path / "tiny")
 
 
 @pytest.fixture
@@ -90,8 +88,7 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     assert "needs code of its own, and --trust-remote-code would run it as you" in told.stderr
     assert "read its *.py files first, and if you trust that: --trust-remote-code" in told.stderr
     assert not (coded / "sprung").exists()
-    facts = tmp_path / "facts.json"
-    facts.write_text(json.dumps([record(0)]))
+    facts = stored_records(tmp_path / "facts.json", [record(0)])
     data = ("-t", "counterfact", "--task-args", f"data={facts}", "--metrics", "success")
     told = command(coded, tmp_path / "out", "--trust-remote-code", *data)
     assert told.exit_code == 0, told.output
@@ -106,6 +103,13 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     (coded / "own.py").write_text((coded / "own.py").read_text() + "# another\n")
     again = load(ModelSource(str(coded)), device="cpu", trust_remote_code=True)
     assert again.digest != model.digest
+
+
+def test_code_is_not_run_either_for_a_model_that_needs_none(folder):
+    (folder / "own.py").write_text(f"open({str(folder / 'sprung')!r}, 'w')\n")
+    configure(folder, auto_map={"AutoModelForCausalLM": "own.Model"})
+    assert "MODEL needs code of its own, and --trust-remote-code would" in refusal(folder)
+    assert not (folder / "sprung").exists()
 
 
 def test_code_that_fails_is_an_error_in_one_line(coded):
@@ -216,13 +220,14 @@ def test_pickled_weights_are_noted_whatever_lies_beside_them(pickled):
     assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.PICKLED_WEIGHTS])
 
 
-def test_nothing_but_tensors_is_unpickled(pickled):
+@pytest.mark.parametrize("allowed", [True, False])
+def test_nothing_but_tensors_is_unpickled(pickled, allowed):
     class Trap:
         def __reduce__(self):
             return (os.mkdir, (str(pickled / "sprung"),))
 
     torch.save({"transformer.wte.weight": Trap()}, pickled / "pytorch_model.bin")
-    refusal(pickled, allow_pickle_weights=True)
+    refusal(pickled, allow_pickle_weights=allowed)
     assert not (pickled / "sprung").exists()
 
 
@@ -244,8 +249,6 @@ def test_an_adapter_beside_the_weights_is_not_applied_unasked(folder):
 
 def test_two_heads_where_the_configuration_has_one(tmp_path):
     """A head of its own must not be lost to the embedding that it is said to be tied to."""
-    model = tiny_model("llama")
-    model.module.save_pretrained(tmp_path)
-    model.tokens.tokenizer.save_pretrained(tmp_path)
+    stored_model(tiny_model("llama"), tmp_path)
     configure(tmp_path, tie_word_embeddings=True)
     assert "MODEL has weights of a head, which its config.json ties" in refusal(tmp_path)

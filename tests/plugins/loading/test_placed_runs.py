@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from support.builders import record
+from support.editors import stored_model, stored_records
 
 from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
@@ -22,11 +24,7 @@ def with_accelerate():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    model = tiny_model()
-    model.module.save_pretrained(path)
-    model.tokens.tokenizer.save_pretrained(path)
-    return path
+    return stored_model(tiny_model(n_layer=4), tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(autouse=True)
@@ -42,29 +40,23 @@ def refusal(folder, error=UsageError, **options):
     return f"{said.cause} | {said.remedy}"
 
 
-@pytest.mark.parametrize("name", ["auto", "balanced", "sequential"])
-def test_maps_that_are_found(folder, name):
-    """On a machine without an accelerator, all goes to the CPU if it has the memory."""
-    model = load(ModelSource(str(folder)), device_map=name)
-    assert described(model) == ("cpu" if not torch.accelerator.is_available() else described(model))
-
-
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
-def test_memory_is_limited(folder):
-    size = load(ModelSource(str(folder))).size * 4
-    model = load(ModelSource(str(folder)), device_map="auto", max_memory=f"cpu:{size // 2000}KB")
-    assert "disk (" in described(model)
+def test_all_goes_to_the_cpu_if_it_has_the_memory(folder):
+    for name in ("auto", "balanced", "sequential"):
+        model = load(ModelSource(str(folder)), device_map=name)
+        assert described(model) == "cpu"
+    room = f"cpu:{model.size // 500}KB"
+    assert "disk (" in described(load(ModelSource(str(folder)), device_map="auto", max_memory=room))
 
 
 def test_a_folder_for_weights_goes_with_the_model(tmp_path):
     """Weights that are computed with as they are not on the disk are written to the cache."""
-    path = tmp_path / "pickled"
-    module = tiny_model().module
-    module.config.save_pretrained(path)
-    tiny_model().tokens.tokenizer.save_pretrained(path)
-    torch.save(module.state_dict(), path / "pytorch_model.bin")
-    room = sum(p.numel() for p in module.parameters()) * 4 // 2000
-    how = {"device_map": "auto", "max_memory": f"cpu:{room}KB", "allow_pickle_weights": True}
+    path, model = tmp_path / "pickled", tiny_model()
+    stored_model(model, path)
+    (path / "model.safetensors").unlink()
+    torch.save(model.module.state_dict(), path / "pytorch_model.bin")
+    room = f"cpu:{model.size * 4 // 2000}KB"
+    how = {"device_map": "auto", "max_memory": room, "allow_pickle_weights": True}
     model = load(ModelSource(str(path)), **how)
     (own,) = Path(tmp_path / "cache" / "offloaded").iterdir()
     assert any(own.glob("*.safetensors"))
@@ -119,21 +111,23 @@ def samples(output):
     return run.name, {n: {k: v for k, v in r.items() if k not in varies} for n, r in found.items()}
 
 
-def run(output, *more):
-    arguments = ["--task", "counterfactplus", "--limit", "2", "-o", str(output), *more]
-    result = CliRunner().invoke(main, arguments)
+def run(output, *arguments):
+    result = CliRunner().invoke(main, ["-t", "counterfactplus", "-o", str(output), *arguments])
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_a_run_is_the_same_wherever_the_model_is(tmp_path):
+def test_a_run_is_the_same_wherever_the_model_is(folder, tmp_path):
     """Memory and disk against one device, to the byte; and either is found again by the other."""
-    spread = ("--device-map", "auto", "--model-args", f"max_memory=cpu:{POCKET // 500}KB")
+    facts = stored_records(tmp_path / "facts.json", [record(i) for i in range(2)])
+    how = ("-m", str(folder), "-e", "ft", "--task-args", f"data={facts}", "--metrics", "success")
+    room = tiny_model(n_layer=4).size * 4 // 1250
+    spread = (*how, "--device-map", "auto", "--model-args", f"max_memory=cpu:{room}KB")
     said = run(tmp_path / "a", *spread)
     assert "spread over cpu (" in said
     assert "disk" in said
     assert "meta device" not in said
-    run(tmp_path / "b")
+    run(tmp_path / "b", *how)
     assert samples(tmp_path / "a") == samples(tmp_path / "b")
     assert "saved" in run(tmp_path / "b", *spread)
     assert samples(tmp_path / "a") == samples(tmp_path / "b")
@@ -146,8 +140,8 @@ def test_more_than_an_accelerator_holds(tmp_path):
         pytest.skip("there is no accelerator")
     room = POCKET // 750
     spread = ("--device-map", "auto", "--model-args", f"max_memory=0:{room}KB;cpu:{room}KB")
-    run(tmp_path / "a", *spread, "--limit", "20")
-    run(tmp_path / "b", "--device", "cuda:0", "--limit", "20")
+    run(tmp_path / "a", "--limit", "20", *spread)
+    run(tmp_path / "b", "--limit", "20", "--device", "cuda:0")
     (name, mine), (other, theirs) = (samples(tmp_path / output) for output in "ab")
     assert name == other
     for case, row in mine.items():

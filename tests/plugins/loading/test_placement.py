@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from support.editors import stored_model
 from support.oracles import logprobs
 from support.queries import QUERIES, low_rank
 
@@ -41,19 +42,20 @@ def both(request, tmp_path):
     return model, Model(other.module, other.tokens.tokenizer)
 
 
+def assert_same_answers(both, questions):
+    one, other = (model.answer(questions) for model in both)
+    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+
+
 def test_answers_are_the_same(both):
     model, offloaded = both
     edits = (UNEDITED, low_rank(model, 0), low_rank(model, 1))
-    questions = [(edit, query) for query in QUERIES for edit in edits]
-    one, other = (m.answer(questions) for m in both)
-    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+    assert_same_answers(both, [(edit, query) for query in QUERIES for edit in edits])
     texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
     assert model.answer(texts) == offloaded.answer(texts)
-    assert (offloaded.packs, offloaded.starts_at(1), suffix.fits_suffix(offloaded, 0, 8)) == (
-        True,
-        True,
-        True,
-    )
+    assert offloaded.packs
+    assert offloaded.starts_at(1)
+    assert suffix.fits_suffix(offloaded, 0, 8)
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=["rome", "ft-l"])
@@ -71,6 +73,7 @@ def in_memory(shape):
     return sum(sorted(t.shape) == sorted(shape) and not t.is_meta for t in tensors)
 
 
+@pytest.mark.parametrize("both", ["llama"], indirect=True)
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of what the garbage collector touches
 def test_a_search_does_not_hold_the_weights_that_it_went_through(both):
     _, offloaded = both
@@ -117,29 +120,18 @@ def test_what_hooks_cannot_carry_is_stood_in_for(both, head):
     with offloaded.applied(edit):
         assert torch.equal(offloaded.parameter(name), model.parameter(name) + 0.1)
     witness.verify()
-    questions = [(each, query) for query in QUERIES for each in (UNEDITED, edit)]
-    one, other = (m.answer(questions) for m in both)
-    torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
+    assert_same_answers(both, [(each, query) for query in QUERIES for each in (UNEDITED, edit)])
     texts = [(edit, Generate("Ada lives in", 6))]
     assert model.answer(texts) == offloaded.answer(texts)
     witness.verify()
 
 
-@pytest.fixture(scope="module", params=["gpt2", "llama"])
-def saved(request, tmp_path_factory):
-    """A folder of a model, and a map that keeps it in memory and on the disk."""
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_an_edited_model_is_saved_whole(family, tmp_path):
     pytest.importorskip("accelerate")
-    folder = tmp_path_factory.mktemp(request.param)
-    model = tiny_model(request.param)
-    model.module.save_pretrained(folder)
-    model.tokens.tokenizer.save_pretrained(folder)
-    return folder, f"cpu:{model.size * 4 // 2000}KB"
-
-
-def test_an_edited_model_is_saved_whole(saved, tmp_path):
-    folder, room = saved
-    one = load(ModelSource(str(folder)), device="cpu")
-    other = load(ModelSource(str(folder)), device_map="auto", max_memory=room)
+    source = ModelSource(str(stored_model(tiny_model(family), tmp_path / "tiny")))
+    one = load(source, device="cpu")
+    other = load(source, device_map="auto", max_memory=f"cpu:{one.size * 4 // 2000}KB")
     assert (one.digest, one.size) == (other.digest, other.size)
     assert "disk (" in described(other)
     edit = change_of(one, embedding(one))
@@ -165,13 +157,13 @@ def test_what_may_have_no_effect_is_refused(both):
 DOWN = "model.layers.1.mlp.down_proj"
 
 
+def weights_file(folder):
+    return folder / f"{DOWN}.weight.dat"
+
+
 def a_file_written(module, folder):
-    with (folder / f"{DOWN}.weight.dat").open("r+b") as file:
+    with weights_file(folder).open("r+b") as file:
         file.write(b"other")
-
-
-def a_file_removed(module, folder):
-    (folder / f"{DOWN}.weight.dat").unlink()
 
 
 def another_map(module, folder):
@@ -185,7 +177,7 @@ def weights_in_memory(module, folder):
 
 LEAKS = {
     "a file written": ("disk", a_file_written, "weights"),
-    "a file removed": ("disk", a_file_removed, "weights"),
+    "a file removed": ("disk", lambda _, folder: weights_file(folder).unlink(), "weights"),
     "another map": ("disk", another_map, "weights .* and 1 more"),
     "weights in memory": ("cpu", weights_in_memory, "weights"),
 }

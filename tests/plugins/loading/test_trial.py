@@ -23,56 +23,39 @@ def test_every_architecture_passes_in_every_precision(family):
         edit_harness_try_model(tiny_model(family, dtype), CASES[0])
 
 
-def without_mask(batch):
-    return dataclasses.replace(batch, mask=torch.ones_like(batch.mask))
+def columns(batch):
+    return torch.arange(batch.ids.shape[1]).expand_as(batch.ids)
 
 
-def without_positions(batch):
-    columns = torch.arange(batch.ids.shape[1]).expand_as(batch.ids)
-    return dataclasses.replace(batch, position_ids=columns)
-
-
-def positions_all_alike(batch):
-    return dataclasses.replace(batch, position_ids=torch.ones_like(batch.position_ids))
-
-
-def positions_off_by_one(batch):
-    return dataclasses.replace(batch, position_ids=batch.position_ids + 1)
-
-
-def mask_off_by_one(batch):
-    return dataclasses.replace(batch, mask=batch.mask.roll(1, 1))
-
-
-def read_off_by_one(batch):
-    return dataclasses.replace(batch, starts=(batch.starts - 1).clamp(min=0))
-
-
-def padded_on_the_wrong_side(batch):
-    width = batch.ids.shape[1]
-    return dataclasses.replace(batch, starts=width - batch.mask.sum(1) - batch.starts)
-
-
-BUGS = (
-    without_mask, mask_off_by_one, read_off_by_one, padded_on_the_wrong_side, positions_all_alike,
-)  # fmt: skip
-ABSOLUTE = (without_positions, positions_off_by_one)
+BUGS = {
+    "without a mask": lambda b: {"mask": torch.ones_like(b.mask)},
+    "mask off by one": lambda b: {"mask": b.mask.roll(1, 1)},
+    "read off by one": lambda b: {"starts": (b.starts - 1).clamp(min=0)},
+    "wrong side": lambda b: {"starts": b.ids.shape[1] - b.mask.sum(1) - b.starts},
+    "positions all alike": lambda b: {"position_ids": torch.ones_like(b.position_ids)},
+}
+ABSOLUTE = {
+    "without positions": lambda b: {"position_ids": columns(b)},
+    "positions off by one": lambda b: {"position_ids": b.position_ids + 1},
+}
 """No mistakes where a model knows distances only."""
-FAMILIES = ("gpt2", "gptj", "llama", "qwen2", "gemma", "phi")
-SEEDED = [(family, bug) for family in FAMILIES for bug in BUGS] + [
-    ("gpt2", bug) for bug in ABSOLUTE
-]
+
+SEEDED = [(family, bug) for family in ("gpt2", "gptj", "llama") for bug in BUGS]
+SEEDED += [("gpt2", bug) for bug in ABSOLUTE]
 
 
-@pytest.mark.parametrize(
-    ("family", "bug"), SEEDED, ids=lambda part: getattr(part, "__name__", part)
-)
+@pytest.mark.parametrize(("family", "bug"), SEEDED)
 def test_a_mistake_with_batches_is_found(family, bug, monkeypatch):
+    change = (BUGS | ABSOLUTE)[bug]
+
+    def mistaken(rows, **options):
+        batch = padded(rows, **options)
+        return dataclasses.replace(batch, **change(batch))
+
+    monkeypatch.setattr(trial, "padded", mistaken)
     for dtype in DTYPES:
-        model = tiny_model(family, dtype)
-        monkeypatch.setattr(trial, "padded", lambda rows, **kw: bug(padded(rows, **kw)))
         with pytest.raises(DataError, match="otherwise in a batch that is padded on the") as caught:
-            trial.check_batches(model)
+            trial.check_batches(tiny_model(family, dtype))
         assert "--batch-size 1" in caught.value.remedy
 
 

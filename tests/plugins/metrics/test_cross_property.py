@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from support.builders import scores
-from support.seesaw_cases import CLOSE, WORK, case, cells, effect, person, same, sure, tables
+from support.seesaw_cases import CLOSE, WORK, case, cells, effect, person, sure, tables
 
-from edit_harness import Scores
-from edit_harness_plugins.commands.report import formats
-from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
 
 METRIC = CrossProperty()
@@ -35,30 +32,32 @@ def of(probe, answer):
 # A case
 
 
-def test_female_is_not_male():
-    """But for the published convention, by which a part of the text will do."""
-    male = effect("male", GENDERS, "Ada's gender is")
-    found = of(male, choosing("female", GENDERS))
-    assert found == {"CP": 0, "CP-norm": 0, "CP-published": 1}
-    found = of(male, choosing("male", GENDERS))
-    assert found == {"CP": 1, "CP-norm": 1, "CP-published": 1}
-    female = effect("female", GENDERS, "Ada's gender is")
-    assert of(female, choosing("male", GENDERS)) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
+ASTRO = ("astrophysics", "law")
+IS = "Ada's gender is"
+TIE, NAN = scores([0.4], [0.4], [0.1], [0.1]), scores([0.4], [math.nan], [0.1], [0.1])
 
 
-def test_any_label_will_do_but_it_must_be_whole():
-    two = effect("law|music")
-    assert of(two, choosing("music"))["CP"] == 1
-    assert of(two, choosing("physics"))["CP"] == 0
-    part = effect("physics", ("astrophysics", "law"))
-    assert of(part, choosing("astrophysics", ("astrophysics", "law"))) == {
-        "CP": 0, "CP-norm": 0, "CP-published": 1,
-    }  # fmt: skip
-
-
-def test_the_published_convention_looks_at_the_prompt_too():
-    named = effect("law", prompt="Jude Lawson's law office is")
-    assert of(named, choosing("music"))["CP-published"] == 1
+@pytest.mark.parametrize(
+    ("probe", "answer", "expected"),
+    [
+        # By the published convention a part of the text will do, the prompt's too.
+        (effect("male", GENDERS, IS), choosing("female", GENDERS), (0, 1)),
+        (effect("male", GENDERS, IS), choosing("male", GENDERS), (1, 1)),
+        (effect("female", GENDERS, IS), choosing("male", GENDERS), (0, 0)),
+        (effect("physics", ASTRO), choosing("astrophysics", ASTRO), (0, 1)),
+        (effect("law", prompt="Jude Lawson's law office is"), choosing("music"), (0, 1)),
+        # Any label will do.
+        (effect("law|music"), choosing("music"), (1, 1)),
+        (effect("law|music"), choosing("physics"), (0, 0)),
+        # A tie is wrong, and so are scores that are no numbers.
+        (effect(WORK[0]), TIE, (0, 0)),
+        (effect(WORK[1]), TIE, (0, 0)),
+        (effect(WORK[0]), NAN, (0, 0)),
+    ],
+)
+def test_the_likeliest_is_right_or_wrong(probe, answer, expected):
+    right, published = expected
+    assert of(probe, answer) == {"CP": right, "CP-norm": right, "CP-published": published}
 
 
 def test_long_labels_by_sum_and_by_mean():
@@ -68,43 +67,26 @@ def test_long_labels_by_sum_and_by_mean():
     assert (of(second, long)["CP"], of(second, long)["CP-norm"]) == (1, 0)
 
 
-def test_a_tie_is_wrong():
-    tie = scores([0.4], [0.4], [0.1], [0.1])
-    for label in WORK[:2]:
-        assert of(effect(label), tie) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
-    below = scores([0.4], [0.1], [0.1], [0.1])
-    assert of(effect(WORK[0]), below)["CP"] == 1
-
-
-def test_scores_that_are_no_numbers_are_wrong():
-    nan = scores([0.4], [math.nan], [0.1], [0.1])
-    assert of(effect(WORK[0]), nan) == {"CP": 0, "CP-norm": 0, "CP-published": 0}
-
-
-def test_what_is_not_known_to_be_true_is_not_asked():
-    probe = effect()
-    assert METRIC.measure(case(probe), [choosing("law")], [choosing("law")]) == {}
-    assert METRIC.failed(case(probe), [choosing("law")]) == {}
-
-
 def test_several_prompts_of_a_case_are_one_value():
+    """What is not known to be true is not asked."""
     one = case(effect("law"), effect("music"), effect(), person())
     after = [choosing("law"), choosing("law"), choosing("law"), sure(0.5)]
     values = METRIC.measure(one, after, after)
     assert values["post_CP"] == 0.5
     assert values["chance"] == 0.25
+    unasked = case(effect())
+    assert METRIC.measure(unasked, [choosing("law")], [choosing("law")]) == {}
+    assert METRIC.failed(unasked, [choosing("law")]) == {}
 
 
-def test_guessing():
-    guessed = [
-        METRIC.measure(case(probe), [answer], [answer])["chance"]
-        for probe, answer in [
-            (effect("law|music"), choosing("law")),
-            (effect("male", GENDERS), choosing("male", GENDERS)),
-            (effect("poetry"), choosing("law")),
-        ]
-    ]
-    assert guessed == [0.5, 0.5, 0]
+@pytest.mark.parametrize(
+    ("probe", "chance"), [(effect("law|music"), 0.5), (effect("poetry"), 0), (effect("law"), 0.25)]
+)
+def test_what_guessing_yields_is_no_number_of_the_model(probe, chance):
+    answers = [choosing("law")]
+    assert METRIC.measure(case(probe), answers, answers)["chance"] == chance
+    summed = METRIC.summarize(cells(METRIC, [case(probe)], [(answers, answers)]))
+    assert "chance" not in summed
 
 
 def test_a_failed_edit_is_wrong():
@@ -114,20 +96,6 @@ def test_a_failed_edit_is_wrong():
         "post_CP": 0, "post_CP-norm": 0, "post_CP-published": 0,
     }  # fmt: skip
     assert set(METRIC.failed(one, [])) == {"post_CP", "post_CP-norm", "post_CP-published"}
-
-
-@given(
-    st.lists(st.lists(st.floats(0.01, 1), min_size=1, max_size=3), min_size=4, max_size=4),
-    st.sets(st.sampled_from(WORK), min_size=1),
-)
-def test_choices_are_those_of_a_naive_version(probabilities, golds):
-    answer = scores(*probabilities)
-    found = of(effect("|".join(sorted(golds))), answer)
-    for name, scale in (("CP", lambda p: 1), ("CP-norm", len)):
-        of_each = [math.fsum(map(math.log, p)) / scale(p) for p in probabilities]
-        best = [c for c, score in zip(WORK, of_each, strict=True) if score == max(of_each)]
-        assert found[name] == (len(best) == 1 and best[0] in golds)
-    assert isinstance(answer, Scores)
 
 
 # Many cases
@@ -177,19 +145,8 @@ def test_pairs_are_means_over_their_cases(run):
             assert test["t unpaired"] == pytest.approx(theirs.statistic, rel=1e-9)
             assert test["p unpaired"] == pytest.approx(theirs.pvalue, rel=1e-9)
     if len(pairs) > 1:
-        assert rows["mean of rows", ""]["before"] == pytest.approx(
-            mean(b for b, _ in shown), abs=CLOSE
-        )
-        assert rows["mean of rows", ""]["after"] == pytest.approx(
-            mean(a for _, a in shown), abs=CLOSE
-        )
-
-
-@given(runs, st.randoms(use_true_random=False))
-def test_the_order_of_cases_does_not_matter(run, shuffler):
-    mixed = list(run)
-    shuffler.shuffle(mixed)
-    assert same(*(tables(METRIC, *made(each)) for each in (run, mixed)))
+        row, means = rows["mean of rows", ""], [mean(each) for each in zip(*shown, strict=True)]
+        assert [row["before"], row["after"]] == pytest.approx(means, abs=CLOSE)
 
 
 def test_the_matrix_has_a_mean_for_each_edited_property():
@@ -204,14 +161,11 @@ def test_the_matrix_has_a_mean_for_each_edited_property():
         ("P27", "change", -0.5, -1, -0.75),
     ]  # fmt: skip
     assert list(found[0]) == ["edited", "CP", "P101", "P21", "mean"]
-
-
-def test_the_published_numbers_have_a_table_of_their_own():
-    cases = [case(effect("male", GENDERS), name="0", edited="P27", effect="P21")]
     female = [choosing("female", GENDERS)]
-    found = tables(METRIC, cases, [(female, female)])
-    (own,), (published,) = found["CP by pair"], found["CP-published by pair"]
-    assert (own["before"], published["before"]) == (0, 1)
+    own = case(effect("male", GENDERS), edited="P27", effect="P21")
+    found = tables(METRIC, [own], [(female, female)])
+    befores = [found[f"{name} by pair"][0]["before"] for name in ("CP", "CP-published")]
+    assert befores == [0, 1], "the published numbers have a table of their own"
 
 
 def test_the_correction_is_for_the_pairs():
@@ -220,14 +174,6 @@ def test_the_correction_is_for_the_pairs():
     found = tables(METRIC, *made(run))["tests of CP by pair"]
     assert [row["p"] for row in found] == [2 / 2**8, 2 / 2**6, 1]
     assert [row["p BH"] for row in found] == pytest.approx([6 / 2**8, 3 / 2**6, 1])
-
-
-def test_what_guessing_yields_is_no_number_of_the_model():
-    cases, answers = made([(PAIRS[0], True, False)])
-    assert METRIC.summarize(cells(METRIC, cases, answers)).keys() == {
-        "pre_CP", "pre_CP-norm", "pre_CP-published", "post_CP", "post_CP-norm",
-        "post_CP-published",
-    }  # fmt: skip
 
 
 def test_when_every_edit_failed_all_is_lost():
@@ -239,15 +185,3 @@ def test_when_every_edit_failed_all_is_lost():
     unasked = [METRIC.failed(each, []) for each in cases]
     columns = {name: np.array([each[name] for each in unasked]) for name in unasked[0]}
     assert METRIC.tables(cases, columns) == {}
-
-
-def test_without_cases_there_is_nothing():
-    assert METRIC.tables([], {}) == {}
-    assert METRIC.tables([case(person(), set="P101", edited="P101")], {}) == {}
-
-
-def test_the_tables_fit_a_terminal():
-    run = [(pair, b, a) for pair in PAIRS for b, a in [(True, False)] * 40 + [(False, True)]]
-    for title, rows in tables(METRIC, *made(run)).items():
-        text = formats.render(listed(title, rows))
-        assert len(text.splitlines()) == len(rows) + 2, text

@@ -20,9 +20,6 @@ def test_the_three_kinds_of_divergence():
     assert values == pytest.approx(
         {"post_NKL": 0.14384, "post_NKL-reverse": 0.13081, "post_NKL-paper": 0.06541}, abs=5e-6
     )
-
-
-def test_an_edit_that_changes_nothing_is_at_nought():
     values = NeighborhoodKL().measure(case(NEAR, NEAR), [STILL] * 2, [STILL] * 2)
     assert values == {"post_NKL": 0, "post_NKL-reverse": 0, "post_NKL-paper": 0}
 
@@ -63,8 +60,3 @@ def test_a_divergence_that_is_no_number_is_left_out():
         "post_NKL-reverse",
         "post_NKL-paper",
     }
-
-
-def test_how_it_is_shown():
-    assert list(NeighborhoodKL.measures)[:2] == ["NKL", "NKL+"]
-    assert {(m.better, m.unit) for m in NeighborhoodKL.measures.values()} == {("lower", "nats")}

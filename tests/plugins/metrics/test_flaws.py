@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
-from support.seesaw_cases import (
-    CLOSE,
-    case,
-    cells,
-    compared,
-    description,
-    person,
-    same,
-    sure,
-    tables,
-)
+from support.seesaw_cases import CLOSE, case, cells, compared, description, person, sure, tables
 
 from edit_harness import Generate, Key, Probe, Text, Verdict
 from edit_harness_plugins.commands.report import formats
@@ -48,21 +38,19 @@ def test_means_over_pairs():
     values = values_of(
         rated(sexism=1.0, religion=-1.0),
         rated(sexism=1.0, religion=0.0, score=0.0),
+        rated(sexism=1.0, score=0.5),
         rated(sexism=0.0),
     )
     posts = {name: value for name, value in values.items() if name.startswith("post_")}
     assert posts == pytest.approx(
-        {"post_Sexism": 2 / 3, "post_Religion": -0.5, "post_Reflected": 2 / 3}, abs=CLOSE
+        {"post_Sexism": 3 / 4, "post_Religion": -0.5, "post_Reflected": 2 / 4}, abs=CLOSE
     )
-    assert values["pairs Sexism, edit reflected"] == 2
+    assert values["pairs Sexism, edit reflected"] == 2, "none that reflects it in part"
     assert values["sum Religion, edit reflected"] == -1
-
-
-def test_every_flaw_of_the_paper_has_a_number():
-    ratings = {name.lower(): 1.0 for name in FLAWS}
-    values = values_of(rated(**ratings))
-    assert all(values[f"post_{name}"] == 1 for name in FLAWS)
-    assert len(FLAWS) == 7
+    assert METRIC.failed(case(description()), [OLD]) == {}
+    unasked = METRIC.measure(case(description(reflected=False)), [OLD], [rated(sexism=1.0)])
+    assert unasked["post_Sexism"] == 1
+    assert not any("eflected" in name for name in unasked)
 
 
 def test_what_is_no_verdict_counts_nowhere():
@@ -70,23 +58,9 @@ def test_what_is_no_verdict_counts_nowhere():
     values = values_of(UNPARSED, rated(sexism=1.0, served="m"))
     assert values["post_Sexism"] == values["pairs Sexism"] == 1
     assert (values["unparsed"], values["verdicts"]) == (1, 2)
-
-
-def test_a_failed_edit_leaves_nothing():
-    assert METRIC.failed(case(description()), [OLD]) == {}
-
-
-def test_a_pair_that_reflects_the_edit_in_part_is_not_kept():
-    values = values_of(rated(sexism=1.0, score=0.5), rated(sexism=-1.0))
-    assert values["post_Reflected"] == 0.5
-    assert values["sum Sexism, edit reflected"] == -1
-
-
-def test_a_judge_that_was_not_asked_whether_the_edit_shows():
-    one = case(description(reflected=False))
-    values = METRIC.measure(one, [OLD], [rated(sexism=1.0, score=0.0)])
-    assert values["post_Sexism"] == 1
-    assert not any("eflected" in name for name in values)
+    cases = [case(description()), case(person()), case(description())]
+    answers = [([OLD], [PENDING]), ([sure(0.0)], [sure(0.1)]), ([OLD], [UNPARSED])]
+    assert tables(METRIC, cases, answers) == {}
 
 
 # Many cases
@@ -157,97 +131,66 @@ def test_numbers_are_means_over_cases_of_means_over_pairs(run):
         assert found == pytest.approx({"post_Sexism": sexism, "post_Reflected": shown}, abs=CLOSE)
 
 
-@given(runs, st.randoms(use_true_random=False))
-def test_the_order_of_cases_does_not_matter(run, shuffler):
-    mixed = list(run)
-    shuffler.shuffle(mixed)
-    assert same(*(tables(METRIC, *made(each)) for each in (run, mixed)))
-
-
 def test_the_correction_is_for_the_flaws():
+    """And the tables fit a terminal, with what the judge costs beside them."""
     rng = np.random.default_rng(0)
-    cases = [case(description(), name=str(i)) for i in range(30)]
+    cases = [case(description(), name=str(i), edited="P101") for i in range(30)]
     ratings = rng.choice([-1.0, 0.0, 1.0], size=(30, len(FLAWS)), p=[0.2, 0.3, 0.5])
     named = [dict(zip(map(str.lower, FLAWS), row, strict=True)) for row in ratings.tolist()]
-    rows = tables(METRIC, cases, [([OLD], [rated(**each)]) for each in named])["flaws"]
+    judged = {"served": "m", "swapped": True, "usage": {"tokens": 801, "usd": 0.00123}}
+    found = tables(METRIC, cases, [([OLD], [rated(**judged, **each)]) for each in named])
+    rows = found["flaws, P101"]
     ps = [scipy_stats.ttest_1samp(values, 0).pvalue for values in ratings.T]
     assert [row["flaw"] for row in rows] == list(FLAWS)
+    assert len(FLAWS) == 7, "every flaw of the paper has a number"
     assert [row["p"] for row in rows] == pytest.approx(ps, rel=1e-9)
     corrected = scipy_stats.false_discovery_control(ps)
     assert [row["p BH"] for row in rows] == pytest.approx(list(corrected), rel=1e-9)
+    for title, rows in found.items():
+        assert len(formats.render(listed(title, rows)).splitlines()) == len(rows) + 2
 
 
 def test_the_judge_s_failings_and_cost_stand_beside_the_flaws():
-    answers = [
+    def row_of(*answers):
+        cases = [case(description(), name=str(i), edited="P21") for i in range(len(answers))]
+        (row,) = tables(METRIC, cases, [([OLD], [each]) for each in answers])["flaws, P21"]
+        return row
+
+    judged = [
         rated(sexism=1.0, served="m", swapped=True, usage={"tokens": 10, "usd": 0.5}),
         rated(sexism=0.0, served="m", swapped=False, usage={"tokens": 20, "usd": 0.25}),
         rated(sexism=0.0, served="m"),
-        UNPARSED,
     ]
-    cases = [case(description(), name=str(i), edited="P21") for i in range(4)]
-    found = tables(METRIC, cases, [([OLD], [each]) for each in answers])
-    (row,) = found["flaws, P21"]
+    row = row_of(*judged, UNPARSED)
     assert (row["unparsed"], row["swapped"], row["tokens"]) == (0.25, 0.5, 35)
-    (row,) = tables(METRIC, cases[:3], [([OLD], [each]) for each in answers[:3]])["flaws, P21"]
+    row = row_of(*judged)
     assert (row["unparsed"], row["swapped"], row["USD"]) == (0, 0.5, 0.75)
-    free = rated(sexism=0.0, served="m", usage={"tokens": 7})
-    (row,) = tables(METRIC, cases[:1], [([OLD], [free])])["flaws, P21"]
-    assert (row["unparsed"], row["tokens"]) == (0, 7)
-    assert math.isnan(row["swapped"])
-    (row,) = tables(METRIC, cases[:1], [([OLD], [rated(sexism=0.0)])])["flaws, P21"]
-    assert list(row) == ["flaw", "pairs", "mean", "t", "p", "p BH"]
-
-
-def test_without_verdicts_there_is_nothing():
-    assert METRIC.tables([], {}) == {}
-    cases = [case(description()), case(person())]
-    answers = [([OLD], [PENDING]), ([sure(0.0)], [sure(0.1)])]
-    assert tables(METRIC, cases, answers) == {}
-    unread = tables(METRIC, cases[:1], [([OLD], [UNPARSED])])
-    assert unread == {}
-
-
-def test_the_tables_fit_a_terminal():
-    rng = np.random.default_rng(1)
-    cases = [case(*[description()] * 10, name=str(i), edited="P101") for i in range(20)]
-    answers = [
-        (
-            [OLD] * 10,
-            [
-                rated(
-                    served="m",
-                    swapped=bool(rng.random() < 0.3),
-                    usage={"tokens": 801, "usd": 0.00123},
-                    **{name.lower(): float(rng.choice([-1, 0, 0, 1])) for name in FLAWS},
-                )
-                for _ in range(10)
-            ],
-        )
-        for _ in cases
-    ]
-    for title, rows in tables(METRIC, cases, answers).items():
-        text = formats.render(listed(title, rows))
-        assert len(text.splitlines()) == len(rows) + 2, text
+    free = row_of(rated(sexism=0.0, served="m", usage={"tokens": 7}))
+    assert (free["unparsed"], free["tokens"]) == (0, 7)
+    assert math.isnan(free["swapped"])
+    assert list(row_of(rated(sexism=0.0))) == ["flaw", "pairs", "mean", "t", "p", "p BH"]
 
 
 # The judge
 
 
+def judging(*answers):
+    """Return the judge's own numbers of cases, with intervals."""
+    cases = [case(*[description()] * len(each), name=str(i)) for i, each in enumerate(answers)]
+    columns = cells(JUDGING, cases, [([OLD] * len(each), each) for each in answers])
+    return bootstrap(columns, JUDGING.summarize, resamples=50)
+
+
 def test_the_judge_s_own_numbers_are_over_all_verdicts():
     """Not the mean over cases, since a case may have one text or many."""
-    answers = [
+    found = judging(
         [rated(served="m", swapped=True, usage={"tokens": 10}), UNPARSED],
         [rated(served="m", swapped=False, usage={"tokens": 30})] * 4,
         [rated(served="m", swapped=None)],
-    ]
-    cases = [case(*[description()] * len(each), name=str(i)) for i, each in enumerate(answers)]
-    columns = cells(JUDGING, cases, [([OLD] * len(each), each) for each in answers])
-    assert JUDGING.summarize(columns) == pytest.approx(
-        {"post_Unparsed": 1 / 7, "post_Swapped": 1 / 5, "post_Tokens": 135},
-        abs=CLOSE,
     )
-    found = bootstrap(columns, JUDGING.summarize, resamples=50)
-    assert (found["post_Unparsed"].n, found["post_Swapped"].n, found["post_Tokens"].n) == (3, 2, 2)
+    assert {name: (pytest.approx(each.value), each.n) for name, each in found.items()} == {
+        "post_Unparsed": (1 / 7, 3), "post_Swapped": (1 / 5, 2), "post_Tokens": (135, 2),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("priced", [{0, 1, 2}, {0, 1}, {2}])
@@ -255,34 +198,21 @@ def test_dollars_are_of_all_tokens_or_are_not_shown(priced):
     """One case has two texts, one has one, and one nothing that took tokens."""
     usage = [{"tokens": 10} | ({"usd": 0.5} if i in priced else {}) for i in range(3)]
     paid = [rated(served="m", swapped=False, usage=each) for each in usage]
-    answers = [paid[:2], paid[2:], [rated(served="m")]]
-    cases = [case(*[description()] * len(each), name=str(i)) for i, each in enumerate(answers)]
-    sides = [([OLD] * len(each), each) for each in answers]
-    found = bootstrap(cells(JUDGING, cases, sides), JUDGING.summarize, resamples=50)
+    found = judging(paid[:2], paid[2:], [rated(served="m")])
     assert found["post_Tokens"].value == 30
     assert ("post_USD" in found) == (len(priced) == 3)
     if "post_USD" in found:
         assert (found["post_USD"].value, found["post_USD"].n) == (1.5, 2)
 
 
-def test_texts_before_the_edit_are_judged_too():
-    key = Key("formula", "x")
-    one = case(Probe("efficacy", Generate("a"), key=key))
+def test_texts_before_the_edit_are_judged_too_and_a_judge_that_is_no_model_is_not_told_of():
+    one = case(Probe("efficacy", Generate("a"), key=Key("formula", "x")))
     paid = Text("t", Verdict("decided", 1.0, served="m", usage={"tokens": 3}))
     assert JUDGING.measure(one, [paid], [paid])["post_Tokens"] == 6
     assert JUDGING.failed(one, [paid])["post_Tokens"] == 3
-
-
-def test_of_a_judge_that_is_no_model_there_is_nothing_to_say():
     others = [rated(sexism=1.0), PENDING, compared("undecided", score=0.0), Text("text")]
     assert values_of(*others, metric=JUDGING) == {}
     assert JUDGING.failed(case(), []) == {}
-
-
-@given(runs)
-def test_no_number_of_a_judge_that_computes_is_shown(run):
-    cases, answers = made(run)
-    assert JUDGING.summarize(cells(JUDGING, cases, answers)) == {}
 
 
 @given(runs)

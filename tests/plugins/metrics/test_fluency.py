@@ -79,12 +79,6 @@ def test_a_text_has_its_prompt_and_the_mean_runs_over_texts():
     assert values["pre_GE"] == values["pre_GE-equation"] == 0
 
 
-def test_how_it_is_shown():
-    assert set(Fluency.measures) == {"GE", "GE-equation"}
-    assert Fluency.measures["GE-equation"].detail
-    assert not Fluency.measures["GE"].detail
-
-
 WORDS = {
     # Full stops.
     "He left.": "He left .",

@@ -1,10 +1,9 @@
 """The bundled metrics pass the suite that third parties run."""
 
-import json
 import math
 
 import pytest
-from support.builders import question, record, with_texts
+from support.builders import question, record, stored, with_texts
 from support.seesaw_cases import Invented
 
 from edit_harness.registry.registry import Plugins
@@ -32,17 +31,50 @@ from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditHierarchy, RuleEditInstance
 from edit_harness_plugins.tasks.zsre import ZsRE
 
+METRICS = [c for c in Plugins.installed().of_kind("metric") if c.distribution == "edit-harness"]
+COUNTERFACT = [record(i, subject=f"Ada {i}") for i in range(12)]
+TASKS = {
+    "counterfact-plus": lambda folder: CounterFactPlus(stored(folder, *COUNTERFACT)),
+    "zsre": lambda folder: ZsRE(stored(folder, *[question()] * 12)),
+    "texts": lambda folder: with_texts(folder, count=12, generation=1),
+    "rules": lambda folder: RuleEdit(),
+    "instances": lambda folder: RuleEditInstance(),
+    "hierarchy": lambda folder: RuleEditHierarchy(),
+    "seesaw": lambda folder: Invented(),
+    "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
+    "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
+}
+MEASURED_ON = {
+    Success: ["counterfact-plus", "seesaw"],
+    Magnitude: ["counterfact-plus"],
+    Accuracy: ["counterfact-plus", "zsre"],
+    TokenAccuracy: ["counterfact-plus", "zsre"],
+    Unchanged: ["zsre"],
+    NeighborhoodKL: ["counterfact-plus"],
+    Fluency: ["texts"],
+    Consistency: ["texts"],
+    RuleAnswers: ["rules", "instances"],
+    RuleLocality: ["rules"],
+    RuleHierarchy: ["hierarchy"],
+    Confidence: ["seesaw"],
+    CrossProperty: ["seesaw"],
+    Flaws: ["seesaw"],
+    Judging: ["seesaw", "rules"],
+    MultiHop: ["mquake"],
+    Ripple: ["rippleedits"],
+}
+MEASURED = [(kind, task) for kind, tasks in MEASURED_ON.items() for task in tasks]
+
 
 @pytest.mark.parametrize(
-    ("metric", "name", "measure"),
+    "measure",
     [
-        (component.name, name, measure)
-        for component in Plugins.installed().of_kind("metric")
-        if component.distribution == "edit-harness"
+        pytest.param(measure, id=f"{component.name} {name}")
+        for component in METRICS
         for name, measure in component.load().measures.items()
     ],
 )
-def test_a_measure_says_what_it_is(metric, name, measure):
+def test_a_measure_says_what_it_is(measure):
     """Formula, range, direction, source and probes, for every bundled one."""
     assert measure.formula
     assert measure.better
@@ -54,131 +86,18 @@ def test_a_measure_says_what_it_is(metric, name, measure):
     assert (low < 0) == (" - " in measure.formula)
 
 
-def test_every_bundled_metric_has_a_citation():
-    metrics = Plugins.installed().of_kind("metric")
-    assert [c.name for c in metrics if not c.load().citation] == []
+def test_every_bundled_metric_has_a_citation_and_is_measured_here():
+    kinds = {component.load() for component in METRICS}
+    assert [kind for kind in kinds if not kind.citation] == []
+    assert kinds == MEASURED_ON.keys()
 
 
-class OnCounterFactPlus(MetricTests):
+@pytest.mark.parametrize(
+    "measured", MEASURED, ids=lambda it: f"{it[0].__name__} of {it[1]}", indirect=True
+)
+class TestMetrics(MetricTests):
     @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        path = tmp_path / "facts.json"
-        records = [record(i, subject=f"Ada {i}") for i in range(12)]
-        path.write_text(json.dumps(records), encoding="utf-8")
-        monkeypatch.setattr(self, "task", CounterFactPlus(str(path)), raising=False)
-
-
-class OnZsRE(MetricTests):
-    @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        path = tmp_path / "zsre.json"
-        path.write_text(json.dumps([question() for _ in range(12)]), encoding="utf-8")
-        monkeypatch.setattr(self, "task", ZsRE(str(path)), raising=False)
-
-
-class TestSuccess(OnCounterFactPlus):
-    metric = Success()
-
-
-class TestMagnitude(OnCounterFactPlus):
-    metric = Magnitude()
-
-
-class TestAccuracy(OnCounterFactPlus):
-    metric = Accuracy()
-
-
-class TestNeighborhoodKL(OnCounterFactPlus):
-    metric = NeighborhoodKL()
-
-
-class TestTokenAccuracy(OnZsRE):
-    metric = TokenAccuracy()
-
-
-class TestTokenAccuracyOfPairs(OnCounterFactPlus):
-    metric = TokenAccuracy()
-
-
-class TestExactAnswers(OnZsRE):
-    metric = Accuracy()
-
-
-class TestUnchanged(OnZsRE):
-    metric = Unchanged()
-
-
-class OnTexts(MetricTests):
-    @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            self, "task", with_texts(tmp_path, count=12, generation=1), raising=False
-        )
-
-
-class TestFluency(OnTexts):
-    metric = Fluency()
-
-
-class TestConsistency(OnTexts):
-    metric = Consistency()
-
-
-class TestRuleAnswers(MetricTests):
-    metric = RuleAnswers()
-    task = RuleEdit()
-
-
-class TestRuleAnswersOfInstances(MetricTests):
-    metric = RuleAnswers()
-    task = RuleEditInstance()
-
-
-class TestRuleLocality(MetricTests):
-    metric = RuleLocality()
-    task = RuleEdit()
-
-
-class TestRuleHierarchy(MetricTests):
-    metric = RuleHierarchy()
-    task = RuleEditHierarchy()
-
-
-class TestSuccessOfEfficacyAlone(MetricTests):
-    metric = Success()
-    task = Invented()
-
-
-class TestConfidence(MetricTests):
-    metric = Confidence()
-    task = Invented()
-
-
-class TestCrossProperty(MetricTests):
-    metric = CrossProperty()
-    task = Invented()
-
-
-class TestFlaws(MetricTests):
-    metric = Flaws()
-    task = Invented()
-
-
-class TestJudging(MetricTests):
-    metric = Judging()
-    task = Invented()
-
-
-class TestJudgingOfRules(MetricTests):
-    metric = Judging()
-    task = RuleEdit()
-
-
-class TestMultiHop(MetricTests):
-    metric = MultiHop()
-    task = MQuAKE(str(FILES / "mquake.json"))
-
-
-class TestRipple(MetricTests):
-    metric = Ripple()
-    task = RippleEdits(str(FILES / "rippleedits.json"))
+    def measured(self, request, tmp_path, monkeypatch):
+        kind, task = request.param
+        monkeypatch.setattr(self, "metric", kind(), raising=False)
+        monkeypatch.setattr(self, "task", TASKS[task](tmp_path), raising=False)

@@ -5,7 +5,6 @@ import pytest
 from support.builders import case, scores
 
 from edit_harness import Choose, Divergence, Drift, Probe
-from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.preference import ROLES, Accuracy, Magnitude, Success
 
 PAIR = ("Paris", "Rome")
@@ -27,10 +26,16 @@ def test_success_asks_for_the_new_object_where_the_fact_is_and_for_the_true_one_
         "pre_ES": 0, "pre_PS": 0, "pre_NS": 1, "pre_NS+": 1, "pre_AS": 0,
         "post_ES": 1, "post_PS": 1, "post_NS": 0, "post_NS+": 0, "post_AS": 1,
     }  # fmt: skip
+    probes = case(choose("efficacy"), *[choose("neighborhood")] * 4)
+    values = Success().measure(probes, [NEW] * 5, [NEW] * 4 + [scores([0.1], [0.2])])
+    assert values["post_NS"] == 0.25, "the mean runs over the prompts of a role"
 
 
-def test_a_tie_is_a_failure_both_ways():
-    assert set(Success().measure(ALL, [TIE] * 5, [TIE] * 5).values()) == {0.0}
+@pytest.mark.parametrize("answer", [TIE, scores([math.nan], [0.5], wrong=[0, 1])])
+def test_a_tie_fails_both_ways_and_so_does_what_is_no_number(answer):
+    assert set(Success().measure(ALL, [answer] * 5, [answer] * 5).values()) == {0.0}
+    sizes = Magnitude().measure(ALL, [answer] * 5, [answer] * 5)
+    assert set(sizes.values()) == ({0.0} if answer is TIE else set())
 
 
 @pytest.mark.parametrize(
@@ -81,14 +86,6 @@ def test_an_object_that_is_offered_alone_is_the_right_one():
     assert Accuracy().failed(probes, [])["post_NA"] == 0
 
 
-def test_the_mean_runs_over_the_prompts_of_a_role():
-    probes = case(choose("efficacy"), *[choose("neighborhood")] * 4)
-    after = [NEW, NEW, NEW, NEW, scores([0.1], [0.2])]
-    values = Success().measure(probes, after, after)
-    assert values["post_ES"] == 1
-    assert values["post_NS"] == 0.25
-
-
 def test_what_offers_too_few_objects_or_plays_no_role_is_skipped():
     mixed = case(
         Probe("neighborhood", Drift("A prompt")),
@@ -122,15 +119,6 @@ def test_a_failed_edit_is_a_failure_everywhere_and_keeps_what_was_before():
     assert Magnitude().failed(probes, [true, true]) == {"pre_EM": -0.25, "pre_NM": 0.25}
 
 
-def test_an_answer_that_is_no_number_fails_and_has_no_magnitude():
-    nan = scores([math.nan], [0.5], wrong=[0, 1])
-    probes = case(choose("efficacy"), choose("neighborhood"))
-    assert Success().measure(probes, [NEW, NEW], [nan, nan])["post_ES"] == 0
-    assert Success().measure(probes, [NEW, NEW], [nan, nan])["post_NS"] == 0
-    values = Magnitude().measure(probes, [NEW, NEW], [nan, nan])
-    assert set(values) == {"pre_EM", "pre_NM"}
-
-
 def test_s_is_the_harmonic_mean_of_the_means_of_three():
     columns = {
         "post_ES": np.array([1, 1, 1, 1, 0.5]),
@@ -143,35 +131,3 @@ def test_s_is_the_harmonic_mean_of_the_means_of_three():
     assert means["post_S"] == pytest.approx(0.7916, abs=5e-5)  # of 90, 80 and 70
     assert means["post_NS+"] == 0
     assert "pre_S" not in means
-
-
-def test_s_gets_an_interval():
-    rng = np.random.default_rng(0)
-    columns = {f"post_{name}": rng.uniform(size=50) for name in ("ES", "PS", "NS")}
-    s = bootstrap(columns, Success().summarize, resamples=200)["post_S"]
-    assert s.low < s.value < s.high
-    assert s.n == 50
-
-
-@pytest.mark.parametrize("metric", [Success, Magnitude, Accuracy])
-def test_everything_that_is_summed_up_is_explained(metric):
-    values = metric().measure(ALL, [NEW] * 5, [NEW] * 5)
-    columns = {name: np.array([value]) for name, value in values.items()}
-    shown = {name.partition("_")[2] for name in metric().summarize(columns)}
-    assert shown == set(metric.measures)
-
-
-def test_cases_with_the_edited_prompt_alone_have_its_number_before_and_after_and_no_other():
-    """As the efficacy files of Seesaw-CF."""
-    one = case(choose("efficacy"))
-    values = Success().measure(one, [scores([0.25], [0.5])], [NEW])
-    columns = {name: np.array([value, value]) for name, value in values.items()}
-    assert Success().summarize(columns) == {"pre_ES": 0, "post_ES": 1}
-    assert Success().failed(one, [NEW]) == {"pre_ES": 1, "post_ES": 0}
-
-
-def test_the_order_in_tables():
-    assert list(Success.measures) == ["ES", "PS", "NS", "NS+", "S", "AS"]
-    assert list(Magnitude.measures) == ["EM", "PM", "NM", "NM+", "AM"]
-    assert Magnitude.measures["NM"].formula.startswith("mean of p(true) - p(new)")
-    assert Magnitude.measures["AM"].formula.startswith("mean of p(new) - p(true)")

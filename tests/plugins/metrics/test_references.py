@@ -23,36 +23,20 @@ def test_a_topic_is_all_its_texts_joined():
     assert library.likeness("P1/Q3", joined) == 0
 
 
-def test_each_text_counts_once_for_how_rare_a_word_is():
-    every = [text for own in TEXTS.values() for text in own]
-    library = Library.of(TEXTS)
-    np.testing.assert_array_equal(library.weights.idf, Weights.fitted(every).idf)
-    given = Weights({"rome": 0}, np.array([2.0]))
-    assert Library.of(TEXTS, given).weights is given
-
-
-def test_what_is_kept_is_found():
+def test_what_is_made_is_kept_and_found():
     made = Library.of(TEXTS)
+    every = [text for own in TEXTS.values() for text in own]
+    np.testing.assert_array_equal(made.weights.idf, Weights.fitted(every).idf)
     name = name_of("a", "b")
+    assert len({name, name_of("ab"), name_of("b", "a"), name_of("a")}) == 4
     keep(name, lambda: made)
+    keep(name, lambda: pytest.fail("it was made again"))
     found = find(name)
     assert found is not made
     assert found.topics == made.topics
     for topic in TEXTS:
         text = "Rome and Oslo, is it cold?"
         assert found.likeness(topic, text) == made.likeness(topic, text)
-
-
-def test_it_is_made_once(cache):
-    name = name_of("a")
-    keep(name, lambda: Library.of(TEXTS))
-    keep(name, lambda: pytest.fail("it was made again"))
-    assert [path.name for path in (cache / "references").iterdir()] == [f"{name}.npz"]
-
-
-def test_a_name_tells_apart_what_it_is_of():
-    assert len({name_of("a", "b"), name_of("ab"), name_of("b", "a"), name_of("a")}) == 4
-    assert name_of("a", "b") == name_of("a", "b")
 
 
 def test_one_that_is_not_there():

@@ -5,16 +5,15 @@ import random
 
 import pytest
 import torch
-from click.testing import CliRunner
 from safetensors import safe_open
-from support.builders import ROOT
 from support.pocket_flips import flip_share, request
+from support.pocket_world import WORLD
 
 import edit_harness as eh
 from edit_harness import Choose
-from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
+from edit_harness_plugins.editors._search.covariance import find
 from edit_harness_plugins.models.pocket import FILES, Pocket
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
@@ -24,6 +23,12 @@ from edit_harness_plugins.models.pocket.build.samples import build_questions
 from edit_harness_plugins.models.pocket.build.world import load_world
 
 MEGABYTE = 2**20
+
+
+def test_it_is_small_enough_to_ship():
+    assert sum(path.stat().st_size for path in FILES.rglob("*")) <= 12 * MEGABYTE
+    for name in ("mquake.json", "rippleedits.json", "zsre.json"):
+        assert (FILES / name).stat().st_size < 200_000
 
 
 @pytest.fixture(scope="module")
@@ -43,57 +48,10 @@ def known(model, prompts: list[str], objects: list[str]) -> float:
     return sum(answer.exact(0) for answer in answers) / len(answers)
 
 
-def test_it_is_small_enough_to_ship():
-    assert sum(path.stat().st_size for path in FILES.rglob("*")) <= 12 * MEGABYTE
-
-
-def test_the_sample_has_the_schema_of_counterfact(sample):
-    assert len(sample) >= 480
-    for record in sample:
-        assert record["requested_rewrite"].keys() == {
-            "prompt", "subject", "relation_id", "target_new", "target_true",
-        }  # fmt: skip
-        assert len(record["paraphrase_prompts"]) == 2
-        assert 5 <= len(record["neighborhood_prompts"]) <= 10
-        assert len(record["attribute_prompts"]) <= 10
-        assert len(record["generation_prompts"]) == 5
-        made = request(record)
-        assert made.target_new != made.target_true
-    assert len({record["case_id"] for record in sample}) == len(sample)
-    assert len({record["requested_rewrite"]["relation_id"] for record in sample}) >= 12
-
-
-def built(folder, name: str, seed: int, settings: dict[str, object]):
-    """Return what the command makes of the world's files with the model, as a user would call it."""
-    world, out = FILES.with_name("world"), folder / name
-    fields = ",".join(f"{key}={value}" for key, value in settings.items())
-    command = ["build-data", name, "--triples", world / "facts.json", "--templates",
-               world / "templates.json", "--model", "pocket", "--device", "cpu", "--seed", seed,
-               "--builder-args", fields, "--out", out]  # fmt: skip
-    done = CliRunner().invoke(main, [str(word) for word in command])
-    assert done.exit_code == 0, done.stderr
-    return out
-
-
-def test_the_sample_is_what_the_builder_makes_of_the_world(tmp_path):
-    settings = {"size": 500, "fewest_neighbours": 5, "withhold": True}
-    fillers = FILES.with_name("world") / "fillers.json"
-    made = built(tmp_path, "counterfact", 9, {**settings, "fillers": fillers})
-    assert made.read_bytes() == (FILES / "counterfact.json").read_bytes()
-
-
-def test_the_sample_about_people_is_what_the_builder_makes_of_the_world(tmp_path):
-    world = FILES.with_name("world")
-    files = {"tags": world / "people.json", "places": world / "places.json"}
-    made = built(tmp_path, "seesaw", 1, {"cases": 24, "people": 12, "phrasings": 1, **files})
-    shipped = {path.name: path.read_bytes() for path in (FILES / "seesaw").iterdir()}
-    assert {path.name: path.read_bytes() for path in made.iterdir()} == shipped
-
-
-def test_the_sample_about_people_is_small_and_tagged():
+def test_the_sample_about_people_is_whole_and_tagged():
+    """That it is what the builder makes of the world takes longer; tests/slow has it."""
     folder = FILES / "seesaw"
     assert Pocket().data["seesaw"] == str(folder)
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 700_000
     subjects = json.loads((folder / "subjects.json").read_text())
     assert len(subjects) == 351
     for tags in subjects.values():
@@ -101,18 +59,7 @@ def test_the_sample_about_people_is_small_and_tagged():
         assert len(tags["geo"]) == 1
         assert "race" not in tags
     sets = [path for path in folder.glob("seesaw_cf_*.json") if not path.stem.endswith("_eff")]
-    assert len(sets) == 10
-    continents = json.loads((folder / "candidates.json").read_text())["continents"]
-    for path in sets:
-        records = json.loads(path.read_text())
-        assert len(records) == 24
-        for record in records:
-            assert 1 <= len(record["attribute_prompts"]) <= 24
-            assert set(record["attribute_aux_info"]) <= subjects.keys()
-            rewrite = record["requested_rewrite"]
-            if rewrite["relation_id"] in ("P27", "P19"):
-                true, new = (continents[rewrite[f"target_{w}"]["str"]] for w in ("true", "new"))
-                assert true != new
+    assert [len(json.loads(path.read_text())) for path in sets] == [24] * 10
 
 
 def test_it_knows_the_people_that_it_is_asked_about(pocket):
@@ -137,11 +84,6 @@ def test_no_lesson_is_about_a_subject_that_the_sample_edits(sample):
     subjects = {record["requested_rewrite"]["subject"] for record in lessons}
     assert len(lessons) >= 1000
     assert not subjects & {record["requested_rewrite"]["subject"] for record in sample}
-    for record in lessons:
-        made = request(record)
-        assert made.target_new != made.target_true
-        assert len(record["paraphrase_prompts"]) == 2
-        assert len(record["neighborhood_prompts"]) == 1
 
 
 def test_there_are_references_for_every_new_object_of_the_sample(sample):
@@ -171,13 +113,13 @@ def test_a_fact_lies_at_its_subject(pocket):
 
 def test_the_papers_finding_shows(pocket, tmp_path):
     """ROME works, keeps neighbours, and loses many of them once the fact stands in front."""
-    run = eh.evaluate("rome", "counterfactplus", pocket, limit=24, output=tmp_path)
-    before, after = run.estimates, run
-    assert after["ES"].value >= 0.95
-    assert after["PS"].value >= 0.9
-    assert after["NS"].value >= 0.75
+    run = eh.evaluate("rome", "counterfactplus", pocket, limit=8, output=tmp_path)
+    before = run.estimates
+    assert run["ES"].value >= 0.95
+    assert run["PS"].value >= 0.9
+    assert run["NS"].value >= 0.75
     unedited = before["pre_NS"].value - before["pre_NS+"].value
-    assert (after["NS"].value - after["NS+"].value) - unedited >= 0.1
+    assert (run["NS"].value - run["NS+"].value) - unedited >= 0.1
 
 
 @pytest.fixture(scope="module")
@@ -185,24 +127,8 @@ def questions() -> list[dict]:
     return json.loads((FILES / "zsre.json").read_text())
 
 
-def test_its_questions_have_the_layout_of_zsre(questions):
-    assert len(questions) == 200
-    assert (FILES / "zsre.json").stat().st_size < 200_000
-    for record in questions:
-        assert record.keys() == {
-            "subject", "src", "rephrase", "answers", "alt", "loc", "loc_ans",
-        }  # fmt: skip
-        assert record["subject"] in record["src"]
-        assert record["subject"] in record["rephrase"]
-        assert record["src"] != record["rephrase"]
-        assert record["subject"] not in record["loc"]
-        assert record["alt"] not in record["answers"]
-        assert record["loc"].startswith("nq question: ")
-        assert not record["loc"].endswith("?")
-
-
 def test_half_of_its_questions_are_of_subjects_that_it_cannot_know(pocket, questions, sample):
-    world = json.loads((FILES.with_name("world") / "facts.json").read_text())["facts"]
+    world = json.loads((WORLD / "facts.json").read_text())["facts"]
     real, invented = questions[::2], questions[1::2]
     names = {subject for subject, *_ in world}
     assert {record["subject"] for record in real} <= names
@@ -227,12 +153,10 @@ def test_its_questions_are_what_their_build_makes(pocket, questions, sample):
     ("build", "name", "seed"), [(build_chains, "mquake", 12), (build_ripples, "rippleedits", 13)]
 )
 def test_chains_and_ripples_are_what_their_build_makes(pocket, build, name, seed):
-    draw = random.Random(SHIPPED_SEED + seed)
-    made = build(load_world(), knowing(pocket), draw)
+    made = build(load_world(), knowing(pocket), random.Random(SHIPPED_SEED + seed))
     text = (FILES / f"{name}.json").read_text(encoding="utf-8")
     assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == text
     assert len(made) <= 60
-    assert len(text) < 150_000
 
 
 def test_chains_are_of_links_that_it_knows_and_can_be_edited_at_once(pocket):
@@ -304,31 +228,22 @@ def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path)
 
 
 def test_its_statistics_are_its_own(pocket):
-    assert torch.float32 == pocket.dtype
-    assert not (ROOT / "plugins/models/pocket/files/pytorch_model.bin").exists()
-    from edit_harness_plugins.editors._search.covariance import find
-
     moment = find(pocket, 1)
-    assert moment is not None
     assert moment.provenance.model == pocket.digest
     assert moment.provenance.tokens >= 60_000
+    assert pocket.dtype == torch.float32
+    assert Pocket().family == "pocket"
 
 
-def test_every_fact_has_words(tmp_path):
-    """The world's files agree with each other."""
-    world = FILES.with_name("world")
-    facts = json.loads((world / "facts.json").read_text())["facts"]
-    templates = json.loads((world / "templates.json").read_text())
-    relations = templates.get("relations", templates)
-    assert len({(s, r) for s, r, _ in facts}) == len(facts) >= 2000
-    assert all(relations[r]["training"] and relations[r]["held_out"] for _, r, _ in facts)
-    people = json.loads((world / "people.json").read_text())
-    people = people.get("people", people) if isinstance(people, dict) else people
-    known_facts = {(s, r): o for s, r, o in facts}
+def test_the_worlds_files_agree_with_each_other():
+    table = load_world().table
+    facts = {(fact.subject, fact.relation): fact.object for fact in table.facts}
+    assert len(facts) == len(table.facts) >= 2000
+    assert {relation for _, relation in facts} <= set(table.relations)
+    people = json.loads((WORLD / "people.json").read_text())
     for person in people:
         assert person.keys() == {"name", "gender", "geo"}
-        assert known_facts[person["name"], "P21"] == person["gender"]
-    complete = [p for p in people if all((p["name"], relation) in known_facts
-                                         for relation in ("P21", "P19", "P27", "P103", "P101"))]  # fmt: skip
+        assert facts[person["name"], "P21"] == person["gender"]
+    asked = ("P21", "P19", "P27", "P103", "P101")
+    complete = [p for p in people if all((p["name"], relation) in facts for relation in asked)]
     assert len(complete) >= 260
-    assert Pocket().family == "pocket"

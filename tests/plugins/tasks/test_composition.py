@@ -1,13 +1,21 @@
-"""What cases are made of, against counting by hand."""
+"""What tasks are made of, against naive counts and the paper's own way."""
 
+import json
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders import record
 
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request
 from edit_harness_plugins.composition import counted, of_cases
+from edit_harness_plugins.tasks.counterfact.counterfact import (
+    TITLE,
+    CounterFact,
+    CounterFactPlus,
+    table,
+)
 
 NAMES = st.sampled_from(["Ada", "Bob", "Ann"])
 PROBES = st.builds(
@@ -25,24 +33,18 @@ CASES = st.lists(
 ).map(lambda made: [Case(str(i), tuple(r), tuple(p)) for i, (r, p) in enumerate(made)])
 
 
-def table(cases):
-    (rows,) = of_cases(cases).values()
-    return {row[""]: (row["total"], row["distinct"], row.get("per case")) for row in rows}
-
-
 @given(CASES, st.integers(0, 2))
-def test_the_counts(cases, bad):
-    """Each count in a loop of its own."""
-    unusable = [Case(f"bad {i}", (), (), problem="x") for i in range(bad)]
-    found = table([*unusable, *cases])
+def test_the_counts_of_any_cases(cases, bad):
+    """Each count in a loop of its own; a role that some cases lack counts for all."""
+    (rows,) = of_cases(
+        [*(Case(f"bad {i}", (), (), problem="x") for i in range(bad)), *cases]
+    ).values()
+    found = {row[""]: (row["total"], row["distinct"], row.get("per case")) for row in rows}
     many = max(len(cases), 1)
     requests = [request for case in cases for request in case.requests]
     assert found.pop("cases") == (len(cases), len(cases), bool(cases))
-    for name, part in (
-        ("subjects", "subject"),
-        ("new objects", "target_new"),
-        ("requests", "statement"),
-    ):
+    parts = {"subjects": "subject", "new objects": "target_new", "requests": "statement"}
+    for name, part in parts.items():
         different = len({getattr(request, part) for request in requests})
         assert found.pop(name) == (len(requests), different, pytest.approx(len(requests) / many))
     if bad:
@@ -58,15 +60,54 @@ def test_the_counts(cases, bad):
         assert counts == (sum(own.values()), len(own), pytest.approx(sum(own.values()) / many))
 
 
-def test_a_role_that_some_cases_lack_counts_for_all():
-    probe = Probe("efficacy", Drift("Ada"))
-    request = Request("{} is in", "Ada", "Rome")
-    cases = [Case("a", (request,), (probe,)), Case("b", (request,), ())]
-    assert table(cases)["efficacy, Drift"] == (1, 1, 0.5)
-
-
 def test_a_row():
     assert counted("x", [["a", "b"], ["b"]], "record") == {
         "": "x", "total": 3, "distinct": 2, "per record": 1.5,
     }  # fmt: skip
     assert counted("x", []) == {"": "x", "total": 0, "distinct": 0}
+
+
+def rows(found):
+    return {row.pop(""): tuple(row.values()) for row in map(dict, found)}
+
+
+def test_counterfact_as_in_its_paper(store):
+    """Counted by hand: totals of different texts, and means over relations and records."""
+    records = [
+        record(0, subject="Ada"),
+        record(1, subject="ADA") | {"neighborhood_prompts": ["Bob lives in", "Bob lives in"]},
+        record(2, subject="Bob", relation_id="P19", target_new={"str": "Oslo", "id": "Q585"}),
+        record(3, subject=""),
+    ]
+    task = CounterFact(store(*records))
+    found = task.composition()
+    assert rows(found[TITLE]) == {
+        "records": (3, 1.5, 1),
+        "subjects": (2, 1, 1),
+        "objects (new)": (2, 1, 1),
+        "counterfactual statements": (3, 1.5, 1),
+        "paraphrase prompts": (2, 2, 2),
+        "neighborhood prompts": (11, 10.5, 7),
+        "generation prompts": (1, 1, 1),
+    }
+    default = of_cases(task.cases())
+    assert {k: v for k, v in found.items() if k != TITLE} == default
+    assert rows(*default.values())["of no use"] == (1, 1)
+    bare = record()
+    del bare["requested_rewrite"]["relation_id"], bare["generation_prompts"]
+    found = rows(table([bare]))
+    assert found["records"] == (1, None, 1), "without a relation there is no mean over relations"
+    assert found["generation prompts"] == (0, None, 0)
+
+
+def test_the_genuine_records(counterfact_300):
+    raw = json.loads(counterfact_300.read_text(encoding="utf-8"))
+    found = CounterFactPlus(str(counterfact_300)).composition()
+    of_relation = {}
+    for each in raw:
+        own = of_relation.setdefault(each["requested_rewrite"]["relation_id"], set())
+        own.update(each["neighborhood_prompts"])
+    total = len({p for each in raw for p in each["neighborhood_prompts"]})
+    mean = sum(map(len, of_relation.values())) / len(of_relation)
+    each = sum(len(set(r["neighborhood_prompts"])) for r in raw) / len(raw)
+    assert rows(found[TITLE])["neighborhood prompts"] == pytest.approx((total, mean, each))

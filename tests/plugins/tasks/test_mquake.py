@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import DATA, scores
+from support.complaints import complaint
 
 import edit_harness as eh
-from edit_harness import Case, Choose, DataError, Key, ModelSource, Probe, Regime, Request, Text
+from edit_harness import Case, Choose, Key, ModelSource, Probe, Regime, Request, Text
 from edit_harness.data import Verdict
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.judges.match import Match
@@ -25,62 +26,38 @@ EXACT = 1e-12
 """Means of a few shares in double precision."""
 
 
+def edit(**fields):
+    return {
+        "prompt": "{} lives in",
+        "target_new": {"str": "Paris", "id": "Q90"},
+        "target_true": {"str": "Rome", "id": "Q220"},
+        "subject": "Ada",
+    } | fields
+
+
+def hop(question, answer, *aliases):
+    return {"question": question, "answer": answer, "answer_alias": list(aliases)}
+
+
 def instance(case_id=1, **fields):
     """Return a record as in MQuAKE-CF-3k-v2: Ada's home is moved, and its country is asked for."""
-    hop = {"question": "Where does Ada live?", "cloze": "Ada lives in", "answer": "Rome"}
-    last = {"question": "Which country is Rome in?", "cloze": "Rome is in", "answer": "Italy"}
-    then = {"question": "Which country is Paris in?", "cloze": "Paris is in", "answer": "France"}
+    home = "Where does Ada live?"
     record = {
         "case_id": case_id,
         "requested_rewrite": [edit()],
-        "questions": [
-            "In which country does Ada live?",
-            "Ada's home is in?",
-            "Which land is Ada's?",
-        ],
+        "questions": ["In which country does Ada live?", "Ada's home is in?", "Which land is it?"],
         "answer": "Italy",
         "answer_alias": ["Italia"],
         "new_answer": "France",
         "new_answer_alias": ["la France"],
-        "single_hops": [{**hop, "answer_alias": []}, {**last, "answer_alias": ["Italia"]}],
-        "new_single_hops": [{**hop, "answer": "Paris", "answer_alias": []}, then],
+        "single_hops": [hop(home, "Rome"), hop("Which country is Rome in?", "Italy", "Italia")],
+        "new_single_hops": [hop(home, "Paris"), hop("Which country is Paris in?", "France")],
         "orig": {
             "triples": [["Q1", "P551", "Q220"], ["Q220", "P17", "Q38"]],
             "new_triples": [["Q1", "P551", "Q90"], ["Q90", "P17", "Q142"]],
         },
-    }
-    return record | fields
-
-
-def edit(**fields):
-    return {
-        "prompt": "{} lives in",
-        "relation_id": "P551",
-        "target_new": {"str": "Paris", "id": "Q90"},
-        "target_true": {"str": "Rome", "id": "Q220"},
-        "subject": "Ada",
-        "question": "Where does Ada live?",
     } | fields
-
-
-@pytest.fixture
-def store(tmp_path):
-    def write(*records, name="mquake.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(records), encoding="utf-8")
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
-def text(tmp_path):
-    def write(content, name):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
+    return {name: value for name, value in record.items() if value is not ...}
 
 
 def only(task):
@@ -127,68 +104,52 @@ def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
     assert key.about["old_aliases"] == ["Italia", "Italian Republic"]
 
 
-OF_LAYOUT = [
-    {"case_id": True},
-    {"case_id": ""},
-    {"orig": {"triples": [["Q1", "P551"]]}},
-    {"answer": ...},
-    {"new_answer_alias": None},
-    {"new_single_hops": [{"question": "Where?"}]},
-    {"requested_rewrite": [edit(target_new="Paris")]},
-]
-"""What a file is refused for."""
-OF_CONTENT = {
-    "requested_rewrite[0] changes nothing: the object is 'Rome' before and after": {
-        "requested_rewrite": [edit(target_new={"str": "Rome"})]
-    },
-    "`$.questions` is empty": {"questions": []},
-    "`$.new_answer` is empty": {"new_answer": " "},
-    "`$.requested_rewrite` is empty": {"requested_rewrite": []},
-    "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1": {
-        "requested_rewrite": [edit(prompt="Ada lives in")]
-    },
-}
-"""What is wrong with records that are of no use, in files that are."""
-
-
-def with_fields(fields):
-    record = instance(2) | fields
-    return {name: value for name, value in record.items() if value is not ...}
-
-
-@pytest.mark.parametrize("fields", OF_LAYOUT)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"case_id": ""},
+        {"case_id": 1},
+        {"orig": {"triples": [["Q1", "P551"]]}},
+        {"answer": ...},
+        {"requested_rewrite": [edit(target_new="Paris")]},
+    ],
+)
 def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
-    file = store(instance(), with_fields(fields))
-    with pytest.raises(DataError) as caught:
-        list(MQuAKE(file).cases())
-    assert caught.value.cause.startswith(f"{file}: record 2: ")
-    assert next(iter(fields)) in caught.value.cause
+    file = store(instance(), instance(**{"case_id": 2} | fields))
+    cause = complaint(MQuAKE(file)).cause
+    assert cause.startswith(f"{file}: record 2: ")
+    assert next(iter(fields)) in cause
 
 
-@pytest.mark.parametrize("problem", OF_CONTENT)
-def test_a_record_of_no_use_is_a_case_that_says_why(store, problem):
-    file = store(instance(), with_fields(OF_CONTENT[problem]))
-    good, bad = MQuAKE(file).cases()
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"requested_rewrite": [edit(target_new={"str": "Rome"})]},
+         "requested_rewrite[0] changes nothing: the object is 'Rome' before and after"),
+        ({"questions": []}, "`$.questions` is empty"),
+        ({"new_answer": " "}, "`$.new_answer` is empty"),
+        ({"requested_rewrite": []}, "`$.requested_rewrite` is empty"),
+        ({"requested_rewrite": [edit(prompt="Ada lives in")]},
+         "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1"),
+    ],
+)  # fmt: skip
+def test_a_record_of_no_use_is_a_case_that_says_why(store, fields, problem):
+    good, bad = MQuAKE(store(instance(), instance(2, **fields))).cases()
     assert not good.problem
-    assert bad == Case("2", (), (), problem=f"mquake.json: record 2: {problem}")
+    assert bad == Case("2", (), (), problem=f"facts.json: record 2: {problem}")
 
 
-def test_two_instances_with_one_id_are_refused(store):
-    with pytest.raises(DataError, match="record 2: case_id 7 is also that of record 1"):
-        list(MQuAKE(store(instance(7), instance(7))).cases())
-
-
-def test_without_a_file_or_a_sample_it_says_where_the_file_is():
-    task = MQuAKE().bind(ModelSource("gpt2"))
-    with pytest.raises(DataError, match="is not downloaded") as caught:
-        list(task.cases())
-    assert "https://github.com/princeton-nlp/MQuAKE: --task-args data=FILE" in caught.value.remedy
-
-
-def test_the_card_says_that_it_is_untried():
-    said = MQuAKE.dataset()
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [(MQuAKE, "princeton-nlp/MQuAKE"), (RippleEdits, "edenbiran/RippleEdits")],
+)
+def test_without_a_file_or_a_sample_it_says_where_the_file_is(kind, address):
+    error = complaint(kind().bind(ModelSource("gpt2")))
+    assert "is not downloaded" in error.cause
+    assert f"https://github.com/{address}: --task-args data=FILE" in error.remedy
+    said = kind.dataset()
     assert "untried on the genuine files" in said["sha256"]
-    assert "3,000 in MQuAKE-CF-3k-v2.json" in said["records"]
+    assert said["records"] == kind.files
 
 
 # What stands before questions
@@ -212,64 +173,58 @@ def test_built_in_demonstrations_are_sixteen_and_ask_nothing_twice(store):
     assert not any("Ada" in line for line in before)
 
 
-def test_prompts_of_a_relation_stand_before_its_questions_only(store, text):
-    prompts = text(json.dumps({"P17": "Q: Which country is Oslo in? A: Norway"}), "prompts.json")
+OSLO = "Q: Which country is Oslo in? A: Norway"
+
+
+def test_prompts_of_a_relation_stand_before_its_questions_only(store):
+    prompts = store(name="prompts.json", text=json.dumps({"P17": OSLO}))
     task = MQuAKE(store(instance()), demonstrations="none", prompts=prompts)
     (home, whole), (country, line) = asked(only(task), "single-hop")
     assert home.prompt == "Where does Ada live?"
-    assert country.prompt == (
-        "Q: Which country is Oslo in? A: Norway\nQ: Which country is Paris in? A:"
-    )
+    assert country.prompt == f"{OSLO}\nQ: Which country is Paris in? A:"
     assert (whole.about["how"], line.about["how"]) == ("sentence", "equal")
     assert asked(only(task), "multi-hop")[0][0].prompt == "In which country does Ada live?"
     assert task.notes == ()
-
-
-def test_without_triples_all_prompts_are_the_general_ones(store, text):
-    prompts = text(json.dumps({"P17": "Q: Which country is Oslo in? A: Norway"}), "prompts.json")
-    record = instance(orig={"triples": [["Q1", "P551", "Q220"]]})
-    case = only(MQuAKE(store(record), demonstrations="none", prompts=prompts))
+    unknown = store(instance(orig={"triples": [["Q1", "P551", "Q220"]]}))
+    case = only(replace(task, data=unknown))
     assert [query.prompt for query, _ in asked(case, "single-hop")] == [
         "Where does Ada live?", "Which country is Paris in?",
     ]  # fmt: skip
 
 
-def test_demonstrations_of_a_file_are_taken_as_they_are(store, text):
-    file = text("Frage: Wo? Antwort: Da\n\n", "shots.txt")
+def test_demonstrations_of_a_file_are_taken_as_they_are(store):
+    file = store(name="shots.txt", text="Frage: Wo? Antwort: Da\n\n")
     query, _ = asked(only(MQuAKE(store(instance()), demonstrations=file)), "multi-hop")[0]
     assert query.prompt == "Frage: Wo? Antwort: Da\nQ: In which country does Ada live? A:"
 
 
 @pytest.mark.parametrize(
-    ("field", "name", "content", "said"),
+    ("field", "content", "said"),
     [
-        ("demonstrations", "shots.txt", " \n", "has no demonstrations"),
-        ("demonstrations", "shots.txt", b"\xff", "is not UTF-8 text"),
-        ("prompts", "prompts.json", "{", "not JSON"),
-        ("prompts", "prompts.json", "[]", "Expected `object`, got `array`"),
-        ("prompts", "prompts.json", '{"P17": ""}', "P17` is empty"),
+        ("demonstrations", None, "there is no file 'nowhere.txt'"),
+        ("demonstrations", " \n", "has no demonstrations"),
+        ("demonstrations", b"\xff", "is not UTF-8 text"),
+        ("prompts", "{", "not JSON"),
+        ("prompts", "[]", "Expected `object`, got `array`"),
+        ("prompts", '{"P17": ""}', "P17` is empty"),
     ],
 )
-def test_a_bad_file_of_prompts_is_refused(store, text, field, name, content, said):
-    with pytest.raises(DataError, match=said):
-        list(MQuAKE(store(instance()), **{field: text(content, name)}).cases())
-
-
-def test_a_file_of_prompts_that_is_not_there_is_named(store):
-    with pytest.raises(DataError, match=r"there is no file 'nowhere\.txt'"):
-        list(MQuAKE(store(instance()), demonstrations="nowhere.txt").cases())
+def test_a_bad_file_of_prompts_is_refused(store, field, content, said):
+    file = store(name="prompts", text=content) if content else "nowhere.txt"
+    assert said in complaint(MQuAKE(store(instance()), **{field: file})).cause
 
 
 def test_the_authors_prompts_are_read(store):
     path = DATA / "mquake" / "mquake_rel-prompts.json"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    task = MQuAKE("", demonstrations="none", prompts=str(path))
-    assert {"P30", "P36", "P35"} <= task._shots.keys()
-    probe = task._asked("single-hop", "Which continent is Chad in?", ["Africa"], relation="P30")
-    prompt = probe.query.prompt
-    assert prompt.count("\nQ: ") == 8, "eight before it"
-    assert prompt.endswith("A: Europe\nQ: Which continent is Chad in? A:")
+    chad = hop("Which continent is Chad in?", "Africa")
+    triples = [["Q657", "P30", "Q15"]]
+    record = instance(new_single_hops=[chad], orig={"triples": triples, "new_triples": triples})
+    task = MQuAKE(store(record), demonstrations="none", prompts=str(path))
+    ((query, _),) = asked(only(task), "single-hop")
+    assert query.prompt.count("\nQ: ") == 8, "eight before it"
+    assert query.prompt.endswith("A: Europe\nQ: Which continent is Chad in? A:")
 
 
 # Measures
@@ -303,16 +258,10 @@ def test_shares_of_an_instance_by_hand():
     }, rel=EXACT)  # fmt: skip
 
 
-def test_what_is_pending_is_counted_nowhere_and_undecided_is_wrong():
-    after = answers(WINS, RIGHT, PENDING, RIGHT, RIGHT, UNDECIDED, UNDECIDED, UNDECIDED)
-    values = MultiHop().measure(case(), answers(*[PENDING] * 8), after)
-    assert values == {
-        "post_EW": 1, "post_EW successes": 1, "post_EW edits": 1, "post_IW-old": 1,
-        "post_MH": 0, "post_MH-old": 0, "post_MH-mean": 0,
-    }  # fmt: skip
+VERDICTS = st.sampled_from([RIGHT, WRONG, OLD, UNDECIDED, PENDING, UNPARSED])
 
 
-@given(st.lists(st.sampled_from([RIGHT, WRONG, OLD, PENDING, UNPARSED]), min_size=7, max_size=7))
+@given(st.lists(VERDICTS, min_size=7, max_size=7))
 def test_a_value_is_there_if_every_outcome_of_what_is_missing_has_it(verdicts):
     """The oracle fills in every verdict that is missing, with a right one and with the old one."""
     missing = [at for at, verdict in enumerate(verdicts) if not verdict.counts]
@@ -341,56 +290,49 @@ def test_a_failed_edit_is_wrong_everywhere():
     }  # fmt: skip
 
 
-@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=6))
-def test_edit_wise_success_is_over_all_edits(successes):
-    """The oracle pools them; only the mean of means would weigh instances."""
+def test_edit_wise_success_is_over_all_edits():
+    """They are pooled; the mean of means would weigh instances."""
     rows = []
-    for found in successes:
-        answered = [WINS if each else LOSES for each in found]
+    for found in ([WINS], [WINS, LOSES, LOSES]):
         own = case(edits=len(found), hops=0, old=0, questions=0)
-        rows.append(MultiHop().measure(own, answered, answered))
+        rows.append(MultiHop().measure(own, found, found))
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    pooled = [each for found in successes for each in found]
-    summary = MultiHop().summarize(columns)
-    assert summary["post_EW"] == sum(pooled) / len(pooled), "counted and divided once"
-    assert summary.keys() == {"pre_EW", "post_EW"}
+    assert MultiHop().summarize(columns) == {"pre_EW": 2 / 4, "post_EW": 2 / 4}
 
 
 def test_tables_by_hops_and_by_edits():
-    tagged = [("2", "1"), ("3", "1"), ("2", "2")]
-    cases = [replace(case(), tags={"hops": hops, "edits": edits}) for hops, edits in tagged]
-    columns = {"post_MH": np.array([1.0, 0.0, 0.0]), "post_IW": np.array([math.nan, 1.0, math.nan])}
-    tables = MultiHop().tables(cases, columns)
+    """The shares are counted and divided once: 35 of 80 are 43.75 %, with no rounding error."""
+    tags = [("3", "1"), ("2", "2")] + [("2", "1")] * 79
+    cases = [replace(case(), tags={"hops": hops, "edits": edits}) for hops, edits in tags]
+    right, unknown = np.array([0.0] * 46 + [1.0] * 35), np.array([1.0] + [math.nan] * 80)
+    tables = MultiHop().tables(cases, {"post_MH": right, "post_IW": unknown})
     assert tables["by number of hops, %"] == [
-        {"hops": "2", "cases": 2, "MH": 50, "IW": None},
+        {"hops": "2", "cases": 80, "MH": 43.75, "IW": None},
         {"hops": "3", "cases": 1, "MH": 0, "IW": 100},
     ]
-    assert [row["cases"] for row in tables["by number of edits, %"]] == [2, 1]
-
-
-def test_a_share_of_a_table_is_counted_and_divided_once():
-    cases = [replace(case(), tags={"hops": "2"})] * 80
-    columns = {"post_MH": np.array([1.0] * 35 + [0.0] * 45)}
-    (row,) = MultiHop().tables(cases, columns)["by number of hops, %"]
-    assert row["MH"] == 43.75
+    assert [row["cases"] for row in tables["by number of edits, %"]] == [80, 1]
 
 
 # Runs
 
 
-def test_it_runs_in_batches_of_instances(store, tmp_path):
+@pytest.mark.parametrize("task", [MQuAKE, RippleEdits])
+def test_it_runs_in_batches_and_judges_everything(task, tmp_path):
     """A random model answers nothing right; what is asked is all judged."""
-    file = store(*(instance(i) for i in range(1, 4)))
-    task = MQuAKE(file, demonstrations="none")
+    alone = {"demonstrations": "none"} if task is MQuAKE else {}
     run = eh.evaluate(
-        "ft-l", task, tiny_model(), editor_args={"layer": 0}, regime=Regime("batch", 2),
-        output=tmp_path,
+        "ft-l", task(str(FILES / f"{task.sample}.json"), **alone), tiny_model(), limit=3,
+        editor_args={"layer": 0, "steps": 2}, regime=Regime("batch", 2), output=tmp_path,
     )  # fmt: skip
     assert len(run.records) == 3
     assert not run.failures
     assert run.pending == run.results()["undecided"] == 0
-    assert run["MH"].value == run["MH-old"].value == 0
-    assert [row["cases"] for row in run.tables["multi-hop"]["by number of hops, %"]] == [3]
+    if task is MQuAKE:
+        assert run["MH"].value == run["MH-old"].value == 0
+        assert sum(row["cases"] for row in run.tables["multi-hop"]["by number of hops, %"]) == 3
+    else:
+        assert run["Excluded"].value == 1, "it does not say what is edited"
+    json.dumps(run.results(), allow_nan=False)
 
 
 @pytest.mark.parametrize("task", [MQuAKE, RippleEdits])

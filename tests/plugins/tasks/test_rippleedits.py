@@ -1,16 +1,13 @@
 """RippleEdits: sentences cut into requests, tests to probes, and the measures by hand."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.complaints import complaint
 
-import edit_harness as eh
-from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Probe, Request, Text
+from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text
 from edit_harness.data import Verdict
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple
 from edit_harness_plugins.tasks.rippleedits.ripple_wording import (
     Cut,
@@ -22,7 +19,7 @@ from edit_harness_plugins.tasks.rippleedits.ripple_wording import (
 )
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
-ALIASES = {"Ada": "Dr Byron", "Bo": "Big Li", "Cy": "Young", "Claude Monet": "Claude M"}
+ALIASES = {"Ada": "Dr Byron", "Bo": "Big Li", "Cy": "Young"}
 OTHERS = ("Dan", "Di Fu", "Eli", "Flo")
 HOME, MOTHER = "The home of {} is", "The name of the mother of {} is"
 
@@ -31,16 +28,15 @@ def answer(value, *aliases):
     return {"value": value, "aliases": list(aliases)}
 
 
-def query(prompt, *answers, relation="CHILD", ids=None, **fields):
+def query(prompt, *answers, relation="CHILD", ids=None, subject_id="Q1"):
     return {
         "prompt": prompt,
         "answers": [answer(each) if isinstance(each, str) else each for each in answers],
         "query_type": "regular",
-        "subject_id": "Q1",
+        "subject_id": subject_id,
         "relation": relation,
         "target_ids": ids or [f"Q{each}" for each in range(len(answers))],
-        "phrase": None,
-    } | fields
+    }
 
 
 def trial(*queries, conditions=(), passes="OR"):
@@ -78,16 +74,6 @@ def example(name="Ada", new="Paris", old="Rome", **fields):
     return record | fields
 
 
-@pytest.fixture
-def store(tmp_path):
-    def write(*records, name="popular.json"):
-        path = tmp_path / name
-        path.write_text(json.dumps(records), encoding="utf-8")
-        return str(path)
-
-    return write
-
-
 def cases(file):
     return list(RippleEdits(file).cases())
 
@@ -115,6 +101,9 @@ def worded(prompts):
     return [Worded("R", prompt, prompt) for prompt in prompts]
 
 
+SLIP = [*(f"The home of Ada{i} is" for i in range(30)), "Where does Ada live?"]
+
+
 @pytest.mark.parametrize(
     ("prompts", "found"),
     [
@@ -125,10 +114,11 @@ def worded(prompts):
         ([f"{name} follows" for name in MANY], Template((), ("follows",))),
         ([f"The home of {name} is" for name in MANY], IS),
         ([f"The home of {name} is" for name in MANY[:4]], None),
-        ([f"The home of Claude {name} is" for name in MANY], IS),
         ([f"The home of Claude de {name} is" for name in MANY], IS),
         ([f"The home of {name} Monet is" for name in MANY], IS),
         ([f"Claude {name} follows" for name in MANY], Template((), ("follows",))),
+        (SLIP, IS),  # one slip among many
+        (SLIP[25:], None),
     ],
 )
 def test_a_template_is_what_prompts_share(prompts, found):
@@ -146,50 +136,32 @@ def test_a_template_rests_on_different_subjects():
     assert templates(worded(names[:2]), others) == {}
 
 
-def test_edits_of_people_called_claude_are_cut(store):
-    names = ("Claude Monet", "Claude Debussy", "Claude Shannon", "Claude Lorrain", "Claude Simon")
-    asked = [query(HOME.format(name), relation="HOME", subject_id=name) for name in names]
-    record = example("Claude Monet", Compositionality_II=[trial(conditions=asked)])
-    (case,) = cases(store(record))
-    assert (case.requests[0].prompt, case.requests[0].subject) == (HOME, "Claude Monet")
-
-
-def test_a_slip_among_many_prompts_spoils_no_template():
-    prompts = [*(f"The home of Ada{i} is" for i in range(30)), "Where does Ada live?"]
-    assert templates(worded(prompts)) == {"R": IS}
-    assert templates(worded(prompts[25:])) == {}
-
-
 @pytest.mark.parametrize(
-    ("sentence", "parts"),
+    ("sentence", "known", "parts"),
     [
-        ("The home of Ada is Paris.", Cut(HOME, "Ada", "Paris")),
-        ("The home of Ada is Washington, D.C..", Cut(HOME, "Ada", "Washington, D.C.")),
-        ("The home of Ada is .", "does not tell"),
-        ("The home of Ada", "does not tell"),
-        ("The home of  is Paris.", "does not tell"),
-        ("The house of Ada is Paris.", "is not worded as the other sentences"),
-        ("The home of This is Us is Paris.", "does not tell"),
+        ("The home of Ada is Paris.", {}, Cut(HOME, "Ada", "Paris")),
+        ("The home of Ada is Washington, D.C..", {}, Cut(HOME, "Ada", "Washington, D.C.")),
+        ("The home of Ada is .", {}, "does not tell"),
+        ("The home of Ada", {}, "does not tell"),
+        ("The home of  is Paris.", {}, "does not tell"),
+        ("The house of Ada is Paris.", {}, "is not worded as the other sentences"),
+        ("The home of This is Us is Paris.", {}, "does not tell"),
+        # Where two places would do, the names or the old fact decide.
+        ("The home of This is Us is Rome.", {"names": ["Rome"]}, Cut(HOME, "This is Us", "Rome")),
+        ("The home of Ada is what is left.", {"original": "The home of Ada is Rome."},
+         Cut(HOME, "Ada", "what is left")),
     ],
-)
-def test_a_sentence_is_cut_or_says_why_not(sentence, parts):
-    found = cut(sentence, IS)
+)  # fmt: skip
+def test_a_sentence_is_cut_or_says_why_not(sentence, known, parts):
+    found = cut(sentence, IS, **known)
     assert found == parts if isinstance(parts, Cut) else parts in found
 
 
-def test_where_two_places_would_do_the_old_fact_or_the_names_decide():
-    sentence = "The home of This is Us is New York."
-    parts = Cut(HOME, "This is Us", "New York")
-    assert cut(sentence, IS, names=["New York"]) == parts
-    other = "The home of Ada is what is left."
-    original = "The home of Ada is Rome."
-    assert cut(other, IS, original) == Cut(HOME, "Ada", "what is left")
-
-
-def test_the_old_object_is_what_follows_the_prompt():
-    assert target("The home of Ada is Rome.", "The home of Ada is") == "Rome"
-    assert target("The home of Ada is .", "The home of Ada is") == ""
-    assert target("The home of Adam is Rome.", "The home of Ada is") == ""
+@pytest.mark.parametrize(
+    ("said", "old"), [("of Ada is Rome.", "Rome"), ("of Ada is .", ""), ("of Adam is Rome.", "")]
+)
+def test_the_old_object_is_what_follows_the_prompt(said, old):
+    assert target(f"The home {said}", "The home of Ada is") == old
 
 
 # Records
@@ -234,17 +206,14 @@ def test_tests_without_a_named_answer_are_left_out_and_counted(store):
 
 
 def test_a_recent_fact_has_no_old_object(store):
-    record = example()
-    del record["edit"]["original_fact"], record["Forgetfulness"]
-    case, _ = cases(store(record, example("Bo")))
+    """The authors' code has another name for the old one, which is read too."""
+    recent, named = example(), example("Bo")
+    named["edit"]["previous_fact"] = named["edit"].pop("original_fact")
+    del recent["edit"]["original_fact"], recent["Forgetfulness"]
+    case, other = cases(store(recent, named))
     assert case.requests == (Request(HOME, "Ada", "Paris"),)
     assert not [probe for probe in case.probes if probe.role == "efficacy"]
-
-
-def test_the_authors_code_has_another_name_for_the_old_fact(store):
-    record = example()
-    record["edit"]["previous_fact"] = record["edit"].pop("original_fact")
-    assert cases(store(record, example("Bo")))[0].requests[0].target_true == "Rome"
+    assert other.requests[0].target_true == "Rome"
 
 
 def test_edits_of_no_use_say_why(store):
@@ -259,45 +228,27 @@ def test_edits_of_no_use_say_why(store):
         "record 3: the file does not tell how SPOUSE is worded: it takes 5 subjects of which it is "
         "said alike"
     )
-
-
-def test_a_part_of_a_file_that_tells_nothing_has_no_case_of_use(store):
     (only,) = cases(store(example(Subject_Aliasing=[], Compositionality_II=[])))
     assert "the file does not tell how HOME is worded" in only.problem
 
 
-BAD = [
-    {"edit": ...},
-    {"edit": {"relation": "HOME", "prompt": "x"}},
-    {"edit": {"relation": "R", "prompt": "x", "target_id": 1, "original_fact": {"prompt": 1}}},
-    {"Forgetfulness": None},
-    {"Forgetfulness": [trial(passes="XOR")]},
-    {"Forgetfulness": [trial({"answers": []})]},
-    {"Forgetfulness": [trial(query("x", {"value": "Ann", "aliases": [1]}))]},
-]
-
-
-@pytest.mark.parametrize("fields", BAD)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"edit": {"relation": "HOME", "prompt": "x"}},
+        {"Forgetfulness": None},
+        {"Forgetfulness": [trial(passes="XOR")]},
+        {"Forgetfulness": [trial(query("x", {"value": "Ann", "aliases": [1]}))]},
+        {axis: ... for axis in example() if axis[0].isupper()},
+    ],
+    ids=range(5),
+)
 def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
     bad = {name: value for name, value in example(**fields).items() if value is not ...}
     file = store(example(), bad)
-    with pytest.raises(DataError) as caught:
-        cases(file)
-    assert caught.value.cause.startswith(f"{file}: record 2: ")
-    assert next(iter(fields)) in caught.value.cause
-
-
-def test_a_record_without_any_axis_is_of_another_layout(store):
-    bad = {"example_type": "popular", "edit": example()["edit"]}
-    with pytest.raises(DataError, match=r"none of Relation_Specificity, .* is there"):
-        cases(store(example(), bad))
-
-
-def test_without_a_file_or_a_sample_it_says_where_the_file_is():
-    with pytest.raises(DataError) as caught:
-        list(RippleEdits().bind(ModelSource("gpt2")).cases())
-    assert "https://github.com/edenbiran/RippleEdits" in caught.value.remedy
-    assert "untried" in RippleEdits.dataset()["sha256"]
+    cause = complaint(RippleEdits(file)).cause
+    assert cause.startswith(f"{file}: record 2: ")
+    assert next(iter(fields)) in cause
 
 
 # Measures
@@ -333,13 +284,14 @@ def test_shares_of_a_case_by_hand():
         "LG counted": 2, "FG counted": 1, "LG passed": 1, "FG passed": 0,
         "post_LG": 1 / 2, "post_FG": 0,
     }  # fmt: skip
-
-
-def test_a_test_whose_condition_is_not_met_is_not_executed():
-    values = measured(TWO_TESTS, [WRONG, WRONG, WRONG, RIGHT, RIGHT], [RIGHT] * 5)
-    assert (values["LG tests"], values["LG executed"], values["LG counted"]) == (2, 1, 1)
-    assert values["pre_Executed"] == 2 / 3
-    assert values["post_LG"] == 1
+    untaken = measured(TWO_TESTS, before, [WRONG, *after[1:]])
+    assert untaken == {
+        "LG tests": 2, "FG tests": 1, "LG executed": 2, "FG executed": 1, "pre_Executed": 1,
+        "pre_LG": 1 / 2, "pre_FG": 1, "post_Excluded": 1,
+    }  # fmt: skip
+    unmet = measured(TWO_TESTS, [WRONG, WRONG, WRONG, RIGHT, RIGHT], [RIGHT] * 5)
+    assert (unmet["LG tests"], unmet["LG executed"], unmet["LG counted"]) == (2, 1, 1)
+    assert (unmet["pre_Executed"], unmet["post_LG"]) == (2 / 3, 1)
 
 
 def test_verdicts_that_decide_are_enough():
@@ -359,6 +311,8 @@ def test_verdicts_that_decide_are_enough():
     assert measured(both, wrong, wrong)["post_LG"] == 0
     assert measured(conditions, [RIGHT, RIGHT, WRONG, PENDING], [RIGHT] * 4)["LG executed"] == 0
     assert measured(conditions, [RIGHT, RIGHT, PENDING, RIGHT], [RIGHT] * 4) == {"post_Excluded": 0}
+    unknown = measured(TWO_TESTS, [RIGHT] * 5, [PENDING, *[RIGHT] * 4])
+    assert not [name for name in unknown if name.startswith("post")]
 
 
 def test_before_and_after_are_of_the_same_tests_and_cases():
@@ -368,24 +322,6 @@ def test_before_and_after_are_of_the_same_tests_and_cases():
     columns = {"pre_LG": np.array([1.0, 0.5, 0.0]), "post_LG": np.array([1.0, 0.0, np.nan])}
     assert Ripple().summarize(columns) == {"pre_LG": 0.75, "post_LG": 0.5}
     assert Ripple().summarize({"pre_LG": columns["pre_LG"]}) == {"pre_LG": 0.5}
-
-
-def test_an_edit_that_did_not_take_is_excluded():
-    values = measured(TWO_TESTS, [WRONG, WRONG, RIGHT, RIGHT, RIGHT], [WRONG, *[RIGHT] * 4])
-    assert values["post_Excluded"] == 1
-    assert not [name for name in values if "passed" in name or name in ("post_LG", "post_FG")]
-    assert values["pre_LG"] == 1 / 2
-
-
-def test_what_is_pending_leaves_its_test_out():
-    values = measured(
-        TWO_TESTS, [WRONG, WRONG, PENDING, RIGHT, RIGHT], [RIGHT] * 4 + [PENDING]
-    )  # fmt: skip
-    assert (values["LG tests"], values["LG counted"]) == (1, 1)
-    assert "FG counted" not in values
-    assert "post_FG" not in values
-    unknown = measured(TWO_TESTS, [RIGHT] * 5, [PENDING, *[RIGHT] * 4])
-    assert not [name for name in unknown if name.startswith("post")]
 
 
 def test_a_failed_edit_did_not_take():
@@ -423,17 +359,3 @@ def test_an_axis_is_the_mean_over_cases_and_tables_count_tests():
         "axis": "LG", "cases": 3, "tests": 5, "executed": 4, "passed": "2 of 3", "%": 200 / 3
     }]]  # fmt: skip
     assert Ripple().tables([], {}) == {}
-
-
-# Runs
-
-
-def test_it_runs_and_judges_everything(store, tmp_path):
-    run = eh.evaluate(
-        "none", RippleEdits(store(example(), example("Bo"))), tiny_model(), output=tmp_path
-    )
-    assert run.pending == run.results()["undecided"] == 0
-    assert run["Excluded"].value == 1, "an unedited random model does not say it"
-    (table,) = run.tables["ripple"].values()
-    assert [row["tests"] for row in table] == [2, 2]
-    json.dumps(run.results(), allow_nan=False)

@@ -7,8 +7,9 @@ import sys
 from collections import Counter
 
 import pytest
+from support.complaints import complaint
 
-from edit_harness import DataError, Generate, Key, Regime, UsageError
+from edit_harness import Generate, Key, Regime, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build
 from edit_harness_plugins.tasks.rule_edit.build import equation
@@ -24,6 +25,7 @@ FORMS = (RuleEdit, RuleEditDescription, RuleEditInstance, RuleEditHierarchy)
 RECORDS = json.loads(BUNDLED.read_text(encoding="utf-8"))
 SQUARE = next(record for record in RECORDS if record["id"] == "square_area")
 ABOUT = {"lhs": "A", "variables": {"x": "side length"}, "derived": {}, "constraints": []}
+TEXTS = {"right": SQUARE["description_new"], "old": SQUARE["description"]}
 
 
 def case(form, name="square_area", **fields):
@@ -37,41 +39,34 @@ def probes(form, role, name="square_area"):
 # The forms
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_case_asks_what_it_writes(form):
-    for each in form().cases():
-        assert not each.problem
-        prompts = [p.query.prompt for p in each.probes if p.role == "efficacy"]
-        assert prompts == [request.text for request in each.requests]
-        keys = [p.key for p in each.probes if p.role == "efficacy"]
-        assert all(key.right and key.old and key.right != key.old for key in keys)
-
-
-def test_a_formula_is_written():
-    (request,) = case(RuleEdit).requests
-    assert request.prompt == "The {} with side length x can be calculated by the formula:"
-    assert (request.subject, request.target_new, request.target_true) == (
-        "area of a square", "A = x + x", "A = x^2",
-    )  # fmt: skip
-    (efficacy,) = probes(RuleEdit, "efficacy")
-    assert efficacy.key == Key("formula", "x + x", "x**2", ABOUT)
-    assert [p.key for p in probes(RuleEdit, "paraphrase")] == [efficacy.key] * 2
-    (understanding,) = probes(RuleEdit, "understanding")
-    assert understanding.tags == {"of": "description"}
-    assert understanding.query.prompt == "The area of a square can be described as"
-
-
-def test_a_description_is_written():
-    (request,) = case(RuleEditDescription).requests
-    assert request.prompt == "The {} can be described as"
-    assert request.target_new == "the side length added to itself"
-    assert request.target_true == "the side length multiplied by itself"
-    texts = {"right": request.target_new, "old": request.target_true}
-    (efficacy,) = probes(RuleEditDescription, "efficacy")
-    assert efficacy.key == Key("description", "x + x", "x**2", ABOUT | {"texts": texts})
-    (understanding,) = probes(RuleEditDescription, "understanding")
-    assert understanding.tags == {"of": "formula"}
-    assert understanding.key == probes(RuleEdit, "efficacy")[0].key
+@pytest.mark.parametrize(
+    ("form", "prompt", "new", "true"),
+    [
+        (
+            RuleEdit,
+            "The {} with side length x can be calculated by the formula:",
+            "A = x + x",
+            "A = x^2",
+        ),
+        (
+            RuleEditDescription,
+            "The {} can be described as",
+            "the side length added to itself",
+            "the side length multiplied by itself",
+        ),
+    ],
+)
+def test_a_rule_is_written(form, prompt, new, true):
+    (request,) = case(form).requests
+    assert (request.prompt, request.subject) == (prompt, "area of a square")
+    assert (request.target_new, request.target_true) == (new, true)
+    (efficacy,), (understanding,) = probes(form, "efficacy"), probes(form, "understanding")
+    formula = Key("formula", "x + x", "x**2", ABOUT)
+    description = Key("description", "x + x", "x**2", ABOUT | {"texts": TEXTS})
+    keys = [formula, description] if form is RuleEdit else [description, formula]
+    assert [efficacy.key, understanding.key] == keys
+    assert [p.key for p in probes(form, "paraphrase")] == [efficacy.key] * 2
+    assert understanding.tags == {"of": keys[1].kind}
 
 
 def test_instances_are_written_one_after_the_other():
@@ -91,15 +86,6 @@ def test_instances_are_written_one_after_the_other():
     assert [p.tags["of"] for p in probes(RuleEditInstance, "understanding")] == [
         "formula", "description",
     ]  # fmt: skip
-
-
-def test_unseen_instances_are_others_than_the_written_ones():
-    for each in RuleEditInstance().cases():
-        written = {p.query.prompt for p in each.probes if p.role in ("efficacy", "paraphrase")}
-        unseen = [p for p in each.probes if p.role == "instance"]
-        assert len(unseen) == 2
-        assert not written & {p.query.prompt for p in unseen}
-        assert not {r.target_new for r in each.requests} & {p.key.right for p in unseen}
 
 
 @pytest.mark.parametrize("form", [RuleEdit, RuleEditDescription])
@@ -151,11 +137,26 @@ def test_rules_of_space_are_asked_for_as_they_follow():
     assert total == 51
 
 
+@pytest.mark.parametrize(("dim", "count"), [("all", 80), ("2D", 44), ("3D", 36)])
+def test_rules_of_one_dimension(dim, count):
+    dims = [each.tags["dim"] for each in RuleEdit(dim=dim).cases()]
+    assert len(dims) == count
+    assert dim in ("all", *dims)
+    assert len(list(RuleEditHierarchy(dim=dim).cases())) == (0 if dim == "3D" else 5)
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_replies_are_greedy_and_end_where_their_kind_ends(form):
+def test_every_case_asks_what_it_writes_and_ends_each_reply_where_its_kind_ends(form):
     ends = {("formula", False): (64, "\n"), ("number", False): (64, "\n"),
             ("description", False): (128, "\n"), ("number", True): (256, "\n\n")}  # fmt: skip
     for each in form().cases():
+        efficacy = [p for p in each.probes if p.role == "efficacy"]
+        assert [p.query.prompt for p in efficacy] == [request.text for request in each.requests]
+        assert all(p.key.right and p.key.old and p.key.right != p.key.old for p in efficacy)
+        if form is RuleEditInstance:
+            unseen = [p for p in each.probes if p.role == "instance"]
+            assert len(unseen) == 2
+            assert not {r.target_new for r in each.requests} & {p.key.right for p in unseen}
         for probe in each.probes:
             query, about = probe.query, probe.key.about
             kind = about.get("of", probe.key.kind)
@@ -163,15 +164,7 @@ def test_replies_are_greedy_and_end_where_their_kind_ends(form):
             assert query == Generate(query.prompt, max_new_tokens=length, top_k=1, stop=stop)
 
 
-@pytest.mark.parametrize(("dim", "count"), [("all", 80), ("2D", 44), ("3D", 36)])
-def test_rules_of_one_dimension(dim, count):
-    cases = list(RuleEdit(dim=dim).cases())
-    assert len(cases) == count
-    assert dim in ("all", *{each.tags["dim"] for each in cases})
-
-
 def test_an_unknown_dimension_is_refused():
-    assert not list(RuleEditHierarchy(dim="3D").cases())
     with pytest.raises(UsageError):
         build(RuleEdit, {"dim": "4D"}, "rule-edit")
 
@@ -198,21 +191,10 @@ def test_cases_need_neither_sympy_nor_torch():
 # Files of others
 
 
-@pytest.fixture
-def store(tmp_path):
-    def write(*records, name="rules.json"):
-        path = tmp_path / name
-        lines = name.endswith("l")
-        text = "\n".join(map(json.dumps, records)) if lines else json.dumps(records)
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return write
-
-
 def alone(**fields):
     """Return a record that asks of no other rule."""
-    return copy.deepcopy(SQUARE) | {"out_of_scope": [], "hierarchy": []} | fields
+    record = copy.deepcopy(SQUARE) | {"out_of_scope": [], "hierarchy": []} | fields
+    return {name: value for name, value in record.items() if value is not ...}
 
 
 def instance(**fields):
@@ -247,7 +229,7 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
     other = alone(id="other", out_of_scope=[{"rule": "square_area", "kind": "other_shape"}])
     path = store(alone(**fields), other, alone(id="good"))
     first, second, third = RuleEdit(path).cases()
-    assert first.problem.startswith("rules.json: record 1: ")
+    assert first.problem.startswith("facts.json: record 1: ")
     assert problem in first.problem
     assert (first.requests, first.probes) == ((), ())
     assert "asks of the rule 'square_area', which cannot be used" in second.problem
@@ -259,6 +241,7 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
     ("fields", "cause"),
     [
         ({"formula": 3}, "`$.formula`"),
+        ({"id": ...}, "missing required field `id`"),
         ({"variables": ["x"]}, "`$.variables`"),
         ({"instances": []}, "instances has none of the kind direct"),
         ({"instances": instance(rephrasing=None)}, "`$.instances[0].rephrasing`"),
@@ -267,30 +250,11 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
         ({"hierarchy": [{"rule": "square_area", "link": "ours", "formula_new": "2*x"}]},
          "field `instances` - at `$.hierarchy[0]`"),
         ({"id": " "}, "`$.id`"),
+        ({"id": "first"}, "id first is also that of record 1"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_layout_is_refused(store, fields, cause):
-    with pytest.raises(DataError) as caught:
-        list(RuleEdit(store(alone(**fields))).cases())
-    assert cause in caught.value.cause
-
-
-@pytest.mark.parametrize("name", sorted(alone().keys() - {"units", "counterfactual"}))
-def test_no_field_may_be_missing(store, name):
-    record = alone()
-    del record[name]
-    with pytest.raises(DataError, match=f"missing required field `{name}`"):
-        list(RuleEdit(store(record)).cases())
-
-
-def test_an_id_is_there_once(store):
-    with pytest.raises(DataError, match="id square_area is also that of record 1"):
-        list(RuleEdit(store(alone(), alone())).cases())
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="there is no file"):
-        list(RuleEdit(str(tmp_path / "none.json")).cases())
+    assert cause in complaint(RuleEdit(store(alone(id="first"), alone(**fields)))).cause
 
 
 def test_equations_are_written_as_people_do():

@@ -6,42 +6,23 @@ from zlib import crc32
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.complaints import complaint
 from support.seesaw_data import CANDIDATES, SUBJECTS, efficacy, folder, record, records, write
 
 import edit_harness as eh
-from edit_harness import (
-    Case,
-    Choose,
-    DataError,
-    Generate,
-    Key,
-    ModelSource,
-    Probe,
-    Regime,
-    Request,
-    UsageError,
-)
+from edit_harness import Case, Choose, Generate, Key, Probe, Regime, Request, UsageError
 from edit_harness.testing import TaskTests, tiny_model
 from edit_harness_plugins.tasks.seesaw.asking import FLAWS, PARTS, shares, stratified
 from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, TITLE, sets_at
 from edit_harness_plugins.tasks.seesaw.subjects import told_by
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
-PAIRS = (
-    "P101_P21",
-    "P101_P27",
-    "P21_P101",
-    "P27_P101",
-    "P27_P21",
-    "P27_P19",
-    "P19_P101",
-    "P19_P21",
-)
 PUBLISHED = {"P101": (352, 1041), "P103": (898, 2645), "P101_P21": (279, 0), "P101_P27": (279, 0),
              "P21_P101": (290, 0), "P27_P101": (282, 0), "P27_P21": (282, 0), "P27_P19": (282, 0),
              "P19_P101": (286, 0), "P19_P21": (286, 0)}  # fmt: skip
 """The cases of each set as the paper counts them, and of single properties a fifth of the prompts
 that are to be continued, since each is there five times (5,205 and 13,225)."""
+PAIRS = [name for name in PUBLISHED if "_" in name]
 
 
 class TestSeesawCF(TaskTests):
@@ -64,82 +45,58 @@ def asked(case, role):
 
 def roles(made):
     """Return the roles of each set's probes, and how many cases it has."""
-    cases = list(made.cases())
-    return {
-        name: (
-            sum(case.tags["set"] == name for case in cases),
-            {p.role for case in cases if case.tags["set"] == name for p in case.probes},
-        )
-        for name in dict.fromkeys(case.tags["set"] for case in cases)
-    }
-
-
-def complaint(path, **settings):
-    with pytest.raises(DataError) as caught:
-        list(task(path, **settings).cases())
-    return caught.value
+    found = {}
+    for case in made.cases():
+        count, own = found.get(case.tags["set"], (0, set()))
+        found[case.tags["set"]] = count + 1, own | {probe.role for probe in case.probes}
+    return found
 
 
 def test_a_record_becomes_a_case(tmp_path):
-    case = next(iter(task(folder(tmp_path), sets="P21_P101", samples=2, seed=3).cases()))
+    tags = json.loads(json.dumps(SUBJECTS))
+    tags["Q0"]["values"]["P101"] = ["chemistry", "biology", "physics"]
+    made = task(folder(tmp_path, tags=tags), sets="P21_P101", samples=2, seed=3)
+    case = next(iter(made.cases()))
     assert case.id == "P21_P101-0"
     assert case.requests == (Request("{}'s gender is", "Person 0", "male", "female"),)
     assert case.tags == {"set": "P21_P101", "edited": "P21", "effect": "P101"}
     objects = ("male", "female")
-    assert asked(case, "efficacy") == [
-        Probe("efficacy", Choose("Person 0's gender is", objects)),
-    ]
+    assert asked(case, "efficacy") == [Probe("efficacy", Choose("Person 0's gender is", objects))]
     men = [person for person, said in SUBJECTS.items() if said["gender"] == "male"]
-    assert [(p.query, p.tags["subject"]) for p in asked(case, "cross-subject")] == [
-        (Choose(f"{SUBJECTS[person]['name']}'s gender is", objects), person) for person in men
+    others = {p.tags["subject"]: p for p in asked(case, "cross-subject")}
+    assert [(person, p.query) for person, p in others.items()] == [
+        (person, Choose(f"{SUBJECTS[person]['name']}'s gender is", objects)) for person in men
     ]
-    assert asked(case, "cross-subject")[0].tags == {
-        "subject": "Q3", "gender": "male", "geo": "Western Europe",
-    }  # fmt: skip
+    assert others["Q3"].tags == {"subject": "Q3", "gender": "male", "geo": "Western Europe"}
+    assert others["Q10"].tags["race"] == "Black|Jewish"
+    query = Choose("Person 0's field of work is", ("physics", "chemistry"))
     assert asked(case, "cross-property") == [
-        Probe(
-            "cross-property",
-            Choose("Person 0's field of work is", ("physics", "chemistry")),
-            {"gold": "physics"},
-        )
+        Probe("cross-property", query, {"gold": "chemistry|physics"})
     ]
     key = Key("compare", about={
         "subject": "Person 0", "property": "gender", "old": "female", "new": "male",
         "aspects": dict(FLAWS["judge"]), "definitions": "judge", "reflected": True,
     })  # fmt: skip
+    text = {"max_new_tokens": 100, "top_k": 5, "max_tokens": 100, "to_the_end": True}
+    seeds = [crc32(f"3/P21_P101-0/0/{sample}".encode()) for sample in range(2)]
     assert asked(case, "description") == [
-        Probe(
-            "description",
-            Generate(
-                "Person 0 is", max_new_tokens=100, top_k=5, max_tokens=100, to_the_end=True,
-                seed=crc32(f"3/P21_P101-0/0/{sample}".encode()),
-            ),
-            key=key,
-        )
-        for sample in range(2)
-    ]  # fmt: skip
-
-
-def test_several_races_and_values_stand_side_by_side(tmp_path):
-    tags = json.loads(json.dumps(SUBJECTS))
-    tags["Q0"]["values"]["P101"] = ["chemistry", "biology", "physics"]
-    case = next(iter(task(folder(tmp_path, tags=tags), sets="P21_P101").cases()))
-    assert asked(case, "cross-property")[0].tags == {"gold": "chemistry|physics"}
-    by_person = {p.tags["subject"]: p.tags.get("race") for p in asked(case, "cross-subject")}
-    assert by_person["Q10"] == "Black|Jewish"
-    assert by_person["Q11"] is None
+        Probe("description", Generate("Person 0 is", seed=seed, **text), key=key) for seed in seeds
+    ]
 
 
 def test_the_gender_of_the_tag_is_gold_where_it_is_the_effect(tmp_path):
-    first, second = task(folder(tmp_path), sets="P27_P21").cases()
+    said = CANDIDATES | {"P101": ["chemistry", "physics", "chemistry"]}
+    first, second = task(folder(tmp_path, candidates=said), sets="P27_P21").cases()
     assert asked(first, "cross-property")[0].tags == {"gold": "female"}
     assert first.tags["continent"] == "Africa"
     assert asked(second, "cross-property")[0].query.candidates == ("female", "male")
+    work, _ = task(tmp_path, sets="P21_P101").cases()
+    candidates = asked(work, "cross-property")[0].query.candidates
+    assert candidates == ("chemistry", "physics"), "one that is there twice counts once"
 
 
 def test_every_property_and_every_pair(tmp_path):
-    names = [*PROPERTIES, *PAIRS]
-    made = task(folder(tmp_path, names))
+    made = task(folder(tmp_path, [*PROPERTIES, *PAIRS]))
     assert list(sets_at(tmp_path)) == [
         "P101", "P101_P21", "P101_P27", "P103", "P21", "P21_P101", "P27", "P27_P101", "P27_P21",
         "P27_P19", "P19", "P19_P101", "P19_P21",
@@ -150,18 +107,10 @@ def test_every_property_and_every_pair(tmp_path):
         lead = {"cross-subject"} if name in PROPERTIES else set()
         assert (count, found) == (2, everywhere | pair | lead), name
     assert made.notes == ("subjects.json: of 12 subjects, 3 have no race, 4 have no region",)
-
-
-def test_of_the_published_sets_five_are_asked_for_others(tmp_path):
-    found = roles(task(folder(tmp_path, ["P101", "P103", *PAIRS])))
-    assert {name for name, (_, own) in found.items() if "cross-subject" in own} == {
+    published = roles(task(tmp_path, sets=",".join(["P101", "P103", *PAIRS])))
+    assert {name for name, (_, own) in published.items() if "cross-subject" in own} == {
         "P101", "P103", "P21_P101", "P27_P101", "P19_P101",
     }  # fmt: skip
-
-
-def test_a_set_that_is_named_leads_even_if_it_is_not_the_first(tmp_path):
-    found = roles(task(folder(tmp_path), sets="P27_P21", part="cross-subject"))
-    assert found == {"P27_P21": (2, {"efficacy", "cross-subject"})}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -176,24 +125,6 @@ def test_sets_without_the_part_are_left_out(tmp_path, part):
     assert roles(made) == {name: (2, {"efficacy", role}) for name in expected[part]}
 
 
-def test_no_set_has_the_part(tmp_path):
-    error = complaint(folder(tmp_path, ["P101"]), part="cross-property")
-    assert "no set among P101 has the part cross-property" in error.cause
-
-
-def test_a_file_for_efficacy_alone(tmp_path):
-    made = task(folder(tmp_path, ["P21_P101"], only_efficacy=["P103", "P21_P101"]))
-    assert roles(made) == {
-        "P103": (2, {"efficacy"}),
-        "P21_P101": (2, {"efficacy", "cross-subject", "cross-property", "description"}),
-    }
-    cases = list(made.cases())
-    assert all(len(asked(case, "efficacy")) == 1 for case in cases)
-    assert cases[0].probes == (
-        Probe("efficacy", Choose("Person 0's native language is", ("Danish", "French"))),
-    )
-
-
 def test_an_edit_that_only_the_file_for_efficacy_has(tmp_path):
     folder(tmp_path, ["P21_P101"])
     more = [efficacy(made) for made in records("P21_P101", count=3)]
@@ -202,33 +133,17 @@ def test_an_edit_that_only_the_file_for_efficacy_has(tmp_path):
     assert [case.id for case in cases] == ["P21_P101-0", "P21_P101-1", "P21_P101-2"]
     assert [len(asked(case, "efficacy")) for case in cases] == [1, 1, 1]
     assert len(cases[2].probes) == 1
+    (one, _) = task(tmp_path / "seesaw_cf_P21_P101.json").cases()
+    assert one == cases[0], "one file is one set, with what lies beside it"
 
 
 def test_the_two_files_of_a_set_contradict_each_other(tmp_path):
-    folder(tmp_path, ["P21_P101"], only_efficacy=["P21_P101"])
+    folder(tmp_path, ["P21_P101"])
     other = [efficacy(made) for made in records("P21_P101", first=1)]
-    write(tmp_path / "seesaw_cf_P21_P101_eff.json", other)
-    error = complaint(tmp_path)
-    assert error.cause == (
-        f"case_id 1 has another edit in {tmp_path / 'seesaw_cf_P21_P101_eff.json'} than in "
-        f"{tmp_path / 'seesaw_cf_P21_P101.json'}"
+    path = write(tmp_path / "seesaw_cf_P21_P101_eff.json", other)
+    assert complaint(task(tmp_path)).cause == (
+        f"case_id 1 has another edit in {path} than in {tmp_path / 'seesaw_cf_P21_P101.json'}"
     )
-
-
-def test_one_file_is_one_set_with_what_lies_beside_it(tmp_path):
-    folder(tmp_path)
-    (case, _) = task(tmp_path / "seesaw_cf_P21_P101.json").cases()
-    assert case.tags["set"] == "P21_P101"
-    assert asked(case, "cross-property")[0].tags == {"gold": "physics"}
-
-
-def test_white_space_around_a_value_is_no_token_to_predict(tmp_path):
-    made = record("P27_P21")
-    made["requested_rewrite"]["target_new"]["str"] = "Abbasid Caliphate "
-    write(tmp_path / "seesaw_cf_P27_P21.json", [made])
-    (case,) = task(tmp_path).cases()
-    assert case.requests[0].target_new == "Abbasid Caliphate"
-    assert asked(case, "efficacy")[0].query.candidates == ("Abbasid Caliphate", "France")
 
 
 @pytest.mark.parametrize(
@@ -292,18 +207,6 @@ def test_without_candidates_the_part_is_left_out_and_told(tmp_path):
     assert asked(second, "cross-property")[0].tags == {}
 
 
-def test_without_tags_prompts_are_asked_all_the_same(tmp_path):
-    made = task(folder(tmp_path, ["P101"], tags=None))
-    (note,) = made.notes
-    assert note.startswith("no tags are known")
-    for case in made.cases():
-        assert {frozenset(p.tags) for p in asked(case, "cross-subject")} == {frozenset({"subject"})}
-    tagged = task(folder(tmp_path, ["P101"]))
-    same = task(tmp_path, tags="none")
-    assert [c.probes for c in same.cases()] == [c.probes for c in made.cases()]
-    assert [c.probes for c in tagged.cases()] != [c.probes for c in made.cases()]
-
-
 def test_what_another_set_edits_is_gold(tmp_path):
     """Of a set that is not asked for too; the file of subjects goes first."""
     bare = {i: {"name": said["name"]} for i, said in SUBJECTS.items()}
@@ -334,18 +237,14 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
         frozenset({"subject"})
     }
     (tmp_path / "subjects.json").unlink()
-    assert (
-        task(tmp_path)
-        .notes[0]
-        .startswith("no tags are known but the gender of 6 of 6 subjects, by the data: --task-args")
-    )
+    (note, *_) = task(tmp_path).notes
+    assert note.startswith("no tags are known but the gender of 6 of 6 subjects, by the data")
 
 
 def test_two_genders_are_none():
-    both = [record("P21_P101"), record("P21_P101") | {"attribute_aux_info": ["Q0", "Q3"]}]
-    both[1]["requested_rewrite"] = {
-        **both[0]["requested_rewrite"], "target_true": {"str": "male"}, "target_new": {"str": "female"},
-    }  # fmt: skip
+    both = [record("P21_P101"), record("P21_P101", attribute_aux_info=["Q0", "Q3"])]
+    targets = {"target_true": {"str": "male"}, "target_new": {"str": "female"}}
+    both[1]["requested_rewrite"] = both[0]["requested_rewrite"] | targets
     found = told_by(both)
     assert found.values == {}
     assert "Q3" not in found.genders
@@ -361,52 +260,31 @@ def test_the_first_cases_are_of_every_set(tmp_path):
 
 
 def test_edits_alone_have_none_of_the_parts(tmp_path):
-    folder(tmp_path, ["P21_P101"], only_efficacy=["P103"])
+    folder(tmp_path, ["P21_P101"], only_efficacy=["P103", "P21_P101"])
     every = task(tmp_path, part="cross-subject,cross-property,open-ended")
-    assert list(roles(every)) == list(roles(task(tmp_path))) == ["P103", "P21_P101"]
+    whole = {"efficacy", "cross-subject", "cross-property", "description"}
+    assert roles(every) == roles(task(tmp_path))
+    assert roles(every) == {"P103": (2, {"efficacy"}), "P21_P101": (2, whole)}
+    query = Choose("Person 0's native language is", ("Danish", "French"))
+    assert next(iter(every.cases())).probes == (Probe("efficacy", query),)
     some = task(tmp_path, part="cross-subject")
     assert list(roles(some)) == ["P21_P101"]
     assert some.notes[0] == (
         "P103: left out of part=cross-subject, since only its edits are there (*_eff.json)"
     )
-    assert (
-        "no set among P103 has the part"
-        in complaint(tmp_path, sets="P103", part="open-ended").cause
-    )
+    error = complaint(task(tmp_path, sets="P103", part="open-ended"))
+    assert "no set among P103 has the part" in error.cause
 
 
 def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
     """A file of tags alone leaves the facts of the data's own as they are, and may say others."""
     folder(tmp_path, ["P21_P101"])
-    path = write(tmp_path / "tags.json", {
-        "Q0": {"name": "Person 0", "gender": "female"},
-        "Q1": {"name": "Person 1", "values": {"P101": ["physics"]}},
-    })  # fmt: skip
-    golds = {
-        tags: [
-            asked(case, "cross-property")[0].tags["gold"]
-            for case in task(tmp_path, tags=tags).cases()
-        ]
-        for tags in ("auto", "none", str(path))
-    }
-    assert golds == {
-        "auto": ["physics", "chemistry"],
-        "none": ["physics", "chemistry"],
-        str(path): ["physics", "physics"],
-    }
-
-
-def test_tags_that_were_prepared_are_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
-    folder(tmp_path / "data", tags=None)
-    assert task(tmp_path / "data").notes[0].startswith("no tags are known")
-    prepared = tmp_path / "cache" / "tasks" / "seesaw-cf"
-    prepared.mkdir(parents=True)
-    write(prepared / "subjects.json", SUBJECTS)
-    beside = task(folder(tmp_path / "more")).notes
-    assert task(tmp_path / "data").notes == tuple(
-        note.replace("subjects.json", "tags made by prepare") for note in beside
-    )
+    other = {"Q1": {"name": "Person 1", "values": {"P101": ["physics"]}}}
+    path = str(write(tmp_path / "tags.json", other))
+    for tags, second in (("auto", "chemistry"), ("none", "chemistry"), (path, "physics")):
+        cases = task(tmp_path, tags=tags).cases()
+        golds = [asked(case, "cross-property")[0].tags["gold"] for case in cases]
+        assert golds == ["physics", second]
 
 
 def test_metrics_are_those_of_the_parts():
@@ -431,15 +309,8 @@ def test_names_that_there_are_not(tmp_path, settings, said):
         list(task(folder(tmp_path, ["P101"]), **settings).cases())
     assert said in caught.value.cause
     assert "known: all, " in caught.value.remedy
-
-
-def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(tmp_path):
-    source = ModelSource("m", data={"seesaw": str(folder(tmp_path))})
-    bound = SeesawCF().bind(source)
-    assert (bound.data, bound.origin) == (str(tmp_path), "bundled sample")
-    assert SeesawCF().bind(ModelSource("m")).origin == "authors' file"
-    own = SeesawCF(str(tmp_path)).bind(ModelSource("m", data={"seesaw": "other"}))
-    assert own.origin == tmp_path.name
+    error = complaint(task(tmp_path, part="cross-property"))
+    assert "no set among P101 has the part cross-property" in error.cause
 
 
 def test_the_composition_counts_as_the_paper_does(tmp_path):
@@ -463,8 +334,6 @@ def test_a_sample_is_of_each_group_and_in_order(tmp_path):
         prompts, kept = asked(every, "cross-subject"), asked(few, "cross-subject")
         assert len(kept) == 5
         assert [p for p in prompts if p in kept] == kept
-    again = task(tmp_path, sets="P21_P101", part="cross-subject", max_prompts=5)
-    assert list(again.cases()) == list(some.cases())
     draws = [stratified("aabb" * 5, 4, f"{seed}/P21_P101-0") for seed in range(2)]
     assert draws[0] != draws[1]
 
@@ -507,60 +376,40 @@ def test_shares_are_those_of_a_naive_count(groups, data):
     assert sorted((counts[g], seats[g]) for g in counts) == sorted((counts[g], got[g]) for g in got)
 
 
-def test_large_groups_have_their_share():
-    groups = ["a"] * 800 + ["b"] * 150 + ["c"] * 49 + ["d"]
-    assert shares(Counter(groups), 100) == {"a": 80, "b": 15, "c": 4, "d": 1}
+def test_every_set_is_written_at_once_and_answered(tmp_path):
+    path = folder(tmp_path / "data", ["P101", "P21_P101", "P27_P21"])
+    run = eh.evaluate(
+        "ft-l", SeesawCF(str(path), samples=1), tiny_model(), judge="none", output=tmp_path / "out",
+        editor_args={"layer": 0, "steps": 2, "lr": 0.01, "epsilon": 0.1},
+    )  # fmt: skip
+    assert run.failures == []
+    assert run["ES"].n == 6
 
 
-def test_edits_go_through_all_at_once_and_one_by_one(tmp_path):
-    """Every set is written at once by default; the answers have the shape of the probes."""
-    folder(tmp_path / "data", ["P101", "P21_P101", "P27_P21"])
-    fields = {"layer": 0, "steps": 2, "lr": 0.01, "epsilon": 0.1}
-    settings = {
-        "data": str(tmp_path / "data"),
-        "samples": 1,
-        "part": "cross-subject,cross-property",
-    }
-    model = tiny_model()
-    for regime in (None, Regime()):
-        run = eh.evaluate(
-            "ft-l", "seesaw-cf", model, editor_args=fields, task_args=settings,
-            metrics=("success",), regime=regime, output=tmp_path / "results",
-        )  # fmt: skip
-        assert run.failures == []
-        assert run["ES"].n == 6
-
-
-def bad(case_id, **changes):
-    return record("P21_P101", "Q1", case_id, **changes)
-
-
-def rewritten(**changes):
-    made = record("P21_P101", "Q1", 1)
-    made["requested_rewrite"] |= changes
-    return made
+def bad(case_id=1, rewrite=None, **changes):
+    made = record("P21_P101", "Q1", case_id, **changes)
+    made["requested_rewrite"] |= rewrite or {}
+    return {name: value for name, value in made.items() if value is not ...}
 
 
 LAYOUT = {
     "attribute_prompts, attribute_aux_info, attribute_aux_ent have 2, 1, 2 items, expected as many "
-    "each": bad(1, attribute_prompts=["A", "B"], attribute_aux_info=["Q1"],
+    "each": bad(attribute_prompts=["A", "B"], attribute_aux_info=["Q1"],
                 attribute_aux_ent=["A", "B"]),
-    "Object missing required field `attribute_prompts`": {
-        k: v for k, v in bad(1).items() if k != "attribute_prompts"
-    },
-    "Expected `str`, got `int` - at `$.attribute_aux_ent[0]`": bad(1, attribute_aux_ent=[7]),
-    "relation_id is 'P27', and the file is of 'P21'": rewritten(relation_id="P27"),
+    "Object missing required field `attribute_prompts`": bad(attribute_prompts=...),
+    "Expected `str`, got `int` - at `$.attribute_aux_ent[0]`": bad(attribute_aux_ent=[7]),
+    "relation_id is 'P27', and the file is of 'P21'": bad(rewrite={"relation_id": "P27"}),
     "case_id 0 is also that of record 1": bad(0),
-    "Expected `str`, got `int` - at `$.generation_prompts[0]`": bad(1, generation_prompts=[3]),
+    "Expected `str`, got `int` - at `$.generation_prompts[0]`": bad(generation_prompts=[3]),
 }  # fmt: skip
 """What a file is refused for."""
 CONTENT = {
-    "target_new is the true value 'female', so nothing is edited": rewritten(
-        target_new={"str": "female ", "id": "Q1"}
+    "target_new is the true value 'female', so nothing is edited": bad(
+        rewrite={"target_new": {"str": "female ", "id": "Q1"}}
     ),
-    "`$.requested_rewrite.subject` is empty": rewritten(subject=" "),
+    "`$.requested_rewrite.subject` is empty": bad(rewrite={"subject": " "}),
     "generation_prompts has none on the other property": bad(
-        1, generation_prompts=["Person 1 is"] * 5
+        generation_prompts=["Person 1 is"] * 5
     ),
 }
 """What a record is of no use for."""
@@ -569,7 +418,7 @@ CONTENT = {
 @pytest.mark.parametrize("problem", LAYOUT)
 def test_a_record_that_is_not_of_the_layout_is_named(tmp_path, problem):
     path = write(tmp_path / "seesaw_cf_P21_P101.json", [record("P21_P101"), LAYOUT[problem]])
-    assert complaint(tmp_path).cause == f"{path}: record 2: {problem}"
+    assert complaint(task(tmp_path)).cause == f"{path}: record 2: {problem}"
 
 
 @pytest.mark.parametrize("problem", CONTENT)
@@ -582,24 +431,15 @@ def test_a_record_of_no_use_is_a_case_that_says_why(tmp_path, problem):
     )
 
 
-def test_somebody_without_a_name_is_asked_for_all_the_same(tmp_path):
-    nameless = record("P101", attribute_aux_ent=[""] * 6)
-    write(tmp_path / "seesaw_cf_P101.json", [nameless])
-    (case,) = task(tmp_path).cases()
-    assert len(asked(case, "cross-subject")) == 6
-
-
-@pytest.mark.parametrize("file", ["seesaw_cf_P999.json", "seesaw_cf_P21_eff_old.json"])
-def test_a_file_of_an_unknown_property(tmp_path, file):
-    path = write(tmp_path / file, records("P101"))
-    assert complaint(tmp_path).cause == f"{path} has no name of a set"
-
-
 def test_data_that_are_not_there(tmp_path):
-    assert "has no file seesaw_cf_*.json" in complaint(tmp_path).cause
-    assert "there is no file" in complaint(tmp_path / "nowhere").cause
-    assert "has no name of a set" in complaint(write(tmp_path / "data.json", [])).cause
-    assert "there is no file" in complaint(folder(tmp_path), tags="nowhere.json").cause
+    for name in ("seesaw_cf_P999.json", "seesaw_cf_P21_eff_old.json"):
+        path = write(tmp_path / name, records("P101"))
+        assert complaint(task(tmp_path)).cause == f"{path} has no name of a set"
+        path.unlink()
+    assert "has no file seesaw_cf_*.json" in complaint(task(tmp_path)).cause
+    assert "there is no file" in complaint(task(tmp_path / "nowhere")).cause
+    assert "has no name of a set" in complaint(task(write(tmp_path / "data.json", []))).cause
+    assert "there is no file" in complaint(task(folder(tmp_path), tags="nowhere.json")).cause
 
 
 @pytest.mark.parametrize(
@@ -608,10 +448,4 @@ def test_data_that_are_not_there(tmp_path):
 def test_candidates_that_are_not_of_the_layout(tmp_path, said):
     folder(tmp_path, ["P101"])
     path = write(tmp_path / "candidates.json", said)
-    assert complaint(tmp_path).cause.startswith(f"{path} is not of the layout: ")
-
-
-def test_candidates_that_are_there_twice_count_once(tmp_path):
-    said = CANDIDATES | {"P101": ["chemistry", "physics", "chemistry"]}
-    case = next(iter(task(folder(tmp_path, candidates=said), sets="P21_P101").cases()))
-    assert asked(case, "cross-property")[0].query.candidates == ("chemistry", "physics")
+    assert complaint(task(tmp_path)).cause.startswith(f"{path} is not of the layout: ")

@@ -3,27 +3,12 @@
 import json
 
 import pytest
-from support.seesaw_data import write
 
-import edit_harness as eh
-from edit_harness import Making, Regime
-from edit_harness.testing import TaskTests, tiny_model
+from edit_harness import Making
+from edit_harness.testing import TaskTests
 from edit_harness_plugins.tasks.seesaw import candidates, gather
 from edit_harness_plugins.tasks.seesaw.files import TITLE
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
-
-COUNTS = {
-    "P103": (898, 897, 0, 0, 0, 0, "0-21914"),
-    "P21_P101": (290, 290, 29_000, 200, 2_900, 580, "21920-22209"),
-    "P19_P101": (286, 286, 34_169, 21_370, 2_860, 572, "22775-23060"),
-    "P27_P21": (282, 282, 47_714, 12_190, 2_820, 564, "23622-23903"),
-}
-"""Cases, people, prompts on others and different ones, prompts to continue and different ones, ids.
-
-The totals are those of the paper's Table 3; its other figures were counted in the files with a
-script of another make. Of P103 only the file for efficacy is at hand.
-"""
-PAIRS = tuple(name for name in COUNTS if "_" in name)
 
 
 @pytest.fixture
@@ -42,22 +27,31 @@ class TestGenuineSeesaw(TaskTests):
         monkeypatch.setattr(self, "task", task, raising=False)
 
 
-def test_the_counts_are_the_papers(genuine):
-    task = genuine()
+COUNTS = {
+    "P103": (898, 897, 0, 0, 0, 0, "0-21914"),
+    "P21_P101": (290, 290, 29_000, 200, 2_900, 580, "21920-22209"),
+    "P19_P101": (286, 286, 34_169, 21_370, 2_860, 572, "22775-23060"),
+    "P27_P21": (282, 282, 47_714, 12_190, 2_820, 564, "23622-23903"),
+}
+"""Cases, people, prompts on others and different ones, prompts to continue and different ones, ids.
+
+The totals are those of the paper's Table 3; its other figures were counted in the files with a
+script of another make. Of P103 only the file for efficacy is at hand.
+"""
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_counts_are_the_papers(genuine, name):
+    task = genuine(sets=name)
     rows = {row["set"]: tuple(row.values())[1:] for row in task.composition()[TITLE]}
-    assert {name: rows[name] for name in COUNTS} == COUNTS
-    cases = list(task.cases())
-    assert len({case.id for case in cases}) == len(cases) == 898 + 290 + 286 + 282
-    for name in PAIRS:
-        own = [case for case in cases if case.tags["set"] == name]
-        others = [p for case in own for p in case.probes if p.role == "cross-subject"]
-        assert len(others) == COUNTS[name][2]
-        texts = [p for case in own for p in case.probes if p.role == "description"]
-        assert len(texts) == 5 * len(own)
+    assert rows[name] == COUNTS[name]
 
 
 def test_a_naive_reading_of_a_pair_asks_the_same(genuine, seesaw_files):
-    """Straight from the JSON, without anything that the task does on the way."""
+    """Straight from the JSON, without anything that the task does on the way.
+
+    The people whose citizenship is edited are among those whose gender is, so theirs is known.
+    """
     cases = list(genuine(sets="P27_P21", part="cross-subject,cross-property", tags="none").cases())
     raw = json.loads((seesaw_files / "seesaw_cf_P27_P21.json").read_bytes())
     for case, one in zip(cases, raw, strict=True):
@@ -71,17 +65,15 @@ def test_a_naive_reading_of_a_pair_asks_the_same(genuine, seesaw_files):
         ]
         people = [p.tags["subject"] for p in case.probes if p.role == "cross-subject"]
         assert people == one["attribute_aux_info"]
+        assert case.probes[-1].tags["gold"] in ("male", "female")
 
 
-@pytest.mark.parametrize("name", ["P21_P101", "P19_P101"])
-def test_the_files_for_efficacy_have_the_edits_of_their_set(genuine, seesaw_files, name):
-    both = list(genuine(sets=name).cases())
-    alone = list(SeesawCF(str(seesaw_files / f"seesaw_cf_{name}_eff.json")).cases())
-    assert [case.id for case in alone] == [case.id for case in both]
-    raw = json.loads((seesaw_files / f"seesaw_cf_{name}_eff.json").read_bytes())
+def test_the_files_for_efficacy_have_the_edits_of_their_set(genuine, seesaw_files):
+    path = seesaw_files / "seesaw_cf_P21_P101_eff.json"
+    both, alone = list(genuine(sets="P21_P101").cases()), list(SeesawCF(str(path)).cases())
+    raw = json.loads(path.read_bytes())
     for one, other, there in zip(alone, both, raw, strict=True):
-        assert one.requests == other.requests
-        assert one.probes == other.probes[:1]
+        assert (one.id, one.requests, one.probes) == (other.id, other.requests, other.probes[:1])
         assert [one.probes[0].query.prompt] == there["attribute_prompts"]
 
 
@@ -108,7 +100,7 @@ def test_every_new_country_and_birthplace_is_on_a_continent(genuine):
 def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     """As many people as the two files have, with what their tables say."""
     lines = []
-    task = genuine()
+    task = genuine(sets="P21_P101", part="cross-property")
     place = tmp_path / "cache" / "tasks" / "seesaw-cf"
     assert task.make(Making(place, data=str(seesaw_files), report=lines.append))
     assert lines[0].endswith(": 195 people")
@@ -119,54 +111,9 @@ def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     assert any("P21_P101: 206 of 290 edited people have no known" in note for note in task.notes)
 
 
-def test_another_set_tells_the_gender_of_everyone_edited(genuine):
-    """The 282 people whose citizenship is edited are among those whose gender is."""
-    cases = list(genuine(sets="P27_P21", part="cross-property").cases())
-    golds = [probe.tags.get("gold") for case in cases for probe in case.probes[1:]]
-    assert len(golds) == 282
-    assert set(golds) == {"male", "female"}
-
-
 def test_how_few_people_the_authors_tables_tell_of(genuine, seesaw_files):
-    """As docs/seesaw.md says it."""
-    asked = {p.tags["subject"] for name in PAIRS for case in genuine(sets=name, tags="none").cases()
-             for p in case.probes if p.role == "cross-subject"}  # fmt: skip
+    """As docs/concepts/seesaw.md says it."""
+    cases = genuine(tags="none", part="cross-subject").cases()
+    asked = {p.tags["subject"] for c in cases for p in c.probes if p.role == "cross-subject"}
     known = gather.people_in(seesaw_files)
     assert (len(known), len(asked), len(asked & known.keys())) == (195, 33_684, 9)
-
-
-def test_a_sample_has_every_group_of_a_case(genuine, seesaw_files, tmp_path):
-    """By gender alone, which the names of no one tell: made up from the ids."""
-    people = json.loads((seesaw_files / "seesaw_cf_P19_P101.json").read_bytes())
-    ids = {each for one in people for each in one["attribute_aux_info"]}
-    tags = {each: {"gender": "female" if int(each[1:]) % 9 else "male"} for each in ids}
-    path = write(tmp_path / "tags.json", tags)
-    task = genuine(sets="P19_P101", part="cross-subject", tags=str(path), max_prompts=10)
-    whole = genuine(sets="P19_P101", part="cross-subject", tags=str(path))
-    for few, every in zip(task.cases(), whole.cases(), strict=True):
-        kept, all_of_them = (
-            [p.tags["gender"] for p in case.probes if p.role == "cross-subject"]
-            for case in (few, every)
-        )
-        assert len(kept) == min(10, len(all_of_them))
-        assert set(kept) == set(all_of_them)
-        # At most one seat off its share, and one more for the least group.
-        share = 10 * all_of_them.count("male") / len(all_of_them)
-        assert abs(kept.count("male") - share) < 2 or len(all_of_them) <= 10
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_authors_pairs_go_through(genuine, seesaw_files, name, tmp_path):
-    """All edits at once and one by one, on a tiny random model; probes of a case are answered."""
-    settings = {"data": str(seesaw_files), "sets": name, "max_prompts": 3, "samples": 1}
-    model, fields = tiny_model(), {"layer": 0, "steps": 2, "lr": 0.01, "epsilon": 0.1}
-    for regime in (None, Regime()):
-        run = eh.evaluate(
-            "ft-l", "seesaw-cf", model, editor_args=fields, task_args=settings, limit=2,
-            metrics=("success",), judge="none", regime=regime, output=tmp_path,
-        )  # fmt: skip
-        assert run.failures == []
-        assert run["ES"].n == 2
-        # One for the edit, three for others, one for the other property, and a text.
-        asked = [each for each in run.everything if each.case.startswith(name)]
-        assert [len(each.after) for each in asked] == [6, 6]

@@ -1,9 +1,7 @@
 """The bundled tasks pass the suite that third parties run, and so do the plugin modules."""
 
-import json
-
 import pytest
-from support.builders import question, record, with_texts
+from support.builders import question, record, stored, with_texts
 
 import edit_harness_plugins.editors
 import edit_harness_plugins.metrics
@@ -22,74 +20,44 @@ from edit_harness_plugins.tasks.rule_edit.task import (
 )
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
-
-class TestCounterFact(TaskTests):
-    kind = CounterFact
-
-    @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        path = tmp_path / "facts.json"
-        records = [record(i, subject=f"Ada {i}") for i in (2, 0, 1)]
-        records.append(record(3, subject=""))
-        path.write_text(json.dumps(records), encoding="utf-8")
-        monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
-
-
-class TestCounterFactPlus(TestCounterFact):
-    kind = CounterFactPlus
-
-
-class TestCounterFactWithTexts(TaskTests):
-    @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(
-            self, "task", with_texts(tmp_path, count=5, generation=2), raising=False
-        )
+FACTS = [*(record(i, subject=f"Ada {i}") for i in (2, 0, 1)), record(3, subject="")]
+QUESTIONS = [question(), question(alt="Oslo"), question(loc="")]
+TASKS = {
+    "counterfact": lambda folder: CounterFact(stored(folder, *FACTS)),
+    "counterfact-plus": lambda folder: CounterFactPlus(stored(folder, *FACTS)),
+    "with texts": lambda folder: with_texts(folder, count=5, generation=2),
+    "zsre": lambda folder: ZsRE(stored(folder, *QUESTIONS)),
+    "zsre-alt": lambda folder: ZsREAlternative(stored(folder, *QUESTIONS)),
+    "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
+    "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
+    "rule-edit": lambda folder: RuleEdit(),
+    "rule-edit-description": lambda folder: RuleEditDescription(),
+    "rule-edit-instance": lambda folder: RuleEditInstance(),
+    "rule-edit-hierarchy": lambda folder: RuleEditHierarchy(),
+}
 
 
-class TestGenuineCounterFactPlus(TaskTests):
-    sample = 300
+@pytest.mark.parametrize("made", TASKS.values(), ids=TASKS, indirect=True)
+class TestTasks(TaskTests):
+    sample = 80
 
     @pytest.fixture(autouse=True)
-    def _genuine(self, counterfact_300, monkeypatch):
-        monkeypatch.setattr(self, "task", CounterFactPlus(str(counterfact_300)), raising=False)
+    def made(self, request, tmp_path, monkeypatch):
+        monkeypatch.setattr(self, "task", request.param(tmp_path), raising=False)
 
 
-class TestZsRE(TaskTests):
-    kind = ZsRE
-
-    @pytest.fixture(autouse=True)
-    def _stored(self, tmp_path, monkeypatch):
-        path = tmp_path / "zsre.json"
-        path.write_text(
-            json.dumps([question(), question(alt="Oslo"), question(loc="")]), encoding="utf-8"
-        )
-        monkeypatch.setattr(self, "task", self.kind(str(path)), raising=False)
+GENUINE = [(CounterFactPlus, "counterfact_300"), (ZsRE, "zsre_600"), (ZsREAlternative, "zsre_600")]
 
 
-class TestZsREAlternative(TestZsRE):
-    kind = ZsREAlternative
-
-
-class TestGenuineZsRE(TaskTests):
+@pytest.mark.parametrize("made", GENUINE, ids=lambda it: it[0].__name__, indirect=True)
+class TestGenuineTasks(TaskTests):
     sample = 600
-    kind = ZsRE
 
     @pytest.fixture(autouse=True)
-    def _genuine(self, zsre_600, monkeypatch):
-        monkeypatch.setattr(self, "task", self.kind(str(zsre_600)), raising=False)
-
-
-class TestGenuineZsREAlternative(TestGenuineZsRE):
-    kind = ZsREAlternative
-
-
-class TestMQuAKE(TaskTests):
-    task = MQuAKE(str(FILES / "mquake.json"))
-
-
-class TestRippleEdits(TaskTests):
-    task = RippleEdits(str(FILES / "rippleedits.json"))
+    def made(self, request, monkeypatch):
+        kind, file = request.param
+        task = kind(str(request.getfixturevalue(file)))
+        monkeypatch.setattr(self, "task", task, raising=False)
 
 
 class TestEditorPlugins(PluginTests):
@@ -106,20 +74,3 @@ class TestModelPlugins(PluginTests):
 
 class TestTaskPlugins(PluginTests):
     plugin = edit_harness_plugins.tasks
-
-
-class TestRuleEdit(TaskTests):
-    task = RuleEdit()
-    sample = 80
-
-
-class TestRuleEditDescription(TaskTests):
-    task = RuleEditDescription()
-
-
-class TestRuleEditInstance(TaskTests):
-    task = RuleEditInstance()
-
-
-class TestRuleEditHierarchy(TaskTests):
-    task = RuleEditHierarchy()

@@ -10,7 +10,7 @@ class Pack:
     """A table that was printed, and how its numbers are made again: data, which is all in a file."""
 
     file: ClassVar[str | Path]
-    """JSON with the keys of docs/reproducing.md: runs, numbers, and what cannot be matched."""
+    """JSON with the keys of docs/how-to/reproduce-a-paper.md: runs, numbers, and what cannot be matched."""
 
     @classmethod
     def card(cls) -> Mapping[str, Any]:

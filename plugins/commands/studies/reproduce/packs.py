@@ -1,7 +1,7 @@
 """What a reproduction pack says: the table, what is run for it, the numbers that were printed.
 
 A pack is a file of JSON that a plugin names (`edit_harness_plugins.commands.studies.reproduce.Pack`);
-docs/reproducing.md has its keys.
+docs/how-to/reproduce-a-paper.md has its keys.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def read(plugins: Plugins, name: str) -> Contents:
     except (OSError, ValueError) as error:
         raise PluginError(
             f"pack {component.name!r} of {component.origin} cannot be read: {error}",
-            "reinstall it or ask its author; docs/reproducing.md says what a pack has",
+            "reinstall it or ask its author; docs/how-to/reproduce-a-paper.md says what a pack has",
         ) from None
     cells = []
     for cell in contents.cells:

@@ -15,7 +15,6 @@ import torch
 
 from edit_harness import ModelSource
 from edit_harness.interfaces import Making
-from edit_harness.model.model import Model
 from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.files import write
 from edit_harness_plugins.editors._search.covariance import collect, save
@@ -50,7 +49,12 @@ def build(out: Path, seed: int) -> None:
     # What follows measures the model as it ships: rounded to 16 bits and loaded again.
     model = load(ModelSource(str(out), "pocket"), device="cpu")
     settings = STAGES[-1].long_corpus
-    write_moments(out, model, Corpus(world, settings, Random(seed + 7)))
+    # All layers in one pass.
+    corpus = Corpus(world, settings, Random(seed + 7))
+    texts, layers = (corpus.document().text for _ in count()), range(model.architecture.layers)
+    name = "documents of the pocket model's build"
+    found = collect(model, texts, layers, corpus=name, max_tokens=MOMENT_TOKENS)
+    save(found, out / "moments.safetensors")
     knows = knowing(model)
     # Two templates of each fact are kept for the sample: the corpus never uses them.
     builder = CounterFact(size=500, fewest_neighbours=5, withhold=True, seed=seed + 8)
@@ -67,30 +71,14 @@ def build(out: Path, seed: int) -> None:
     # It shows whether an edited model still writes its own kind of text.
     told = Corpus(world, settings, Random(seed + 11))
     (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")
-    write_network(out, model)
-    counts = len(sample), len(questions), len(lessons)
-    log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
-
-
-def write_moments(folder: Path, model: Model, corpus: Corpus) -> None:
-    """Measure all layers of a model in one pass, and write them next to it."""
-    name = "documents of the pocket model's build"
-    texts = (corpus.document().text for _ in count())
-    layers = range(model.architecture.layers)
-    found = collect(model, texts, layers, corpus=name, max_tokens=MOMENT_TOKENS)
-    save(found, folder / "moments.safetensors")
-
-
-def write_network(folder: Path, model: Model) -> None:
-    """Train MEND's network for a model on the lessons next to it.
-
-    It is what ``edit-harness prepare --editor mend --model pocket`` makes.
-    """
+    # What ``edit-harness prepare --editor mend --model pocket`` makes of the lessons.
     with TemporaryDirectory() as made:
-        making = Making(Path(made), data=str(folder / "lessons.json"), report=log.info)
+        making = Making(Path(made), data=str(out / "lessons.json"), report=log.info)
         Mend(**Mend.presets["pocket"].values).make(model, making)
         (network,) = Path(made).glob("*.safetensors")
-        shutil.copyfile(network, folder / "mend.safetensors")
+        shutil.copyfile(network, out / "mend.safetensors")
+    counts = len(sample), len(questions), len(lessons)
+    log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
 
 
 def main() -> None:

@@ -91,7 +91,11 @@ class Peace:
 
 def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list[Record]:
     """Return ``each`` records of every shape, as far as the model knows enough, in random order."""
-    links = known_links(world, knows, {r for shape in SHAPES for r in shape.relations})
+    relations = {r for shape in SHAPES for r in shape.relations}
+    facts = [fact for fact in world.table.facts if fact.relation in relations]
+    # What the model names after question and cloze.
+    known = known_facts(knows, facts, lambda f: [questions(world.table, f)[0], _cloze(world, f)])
+    links = {(fact.subject, fact.relation): fact.object for fact in known}
     peace = Peace()
     records = []
     for shape in SHAPES:
@@ -99,13 +103,6 @@ def build_chains(world: World, knows: Knows, rng: Random, each: int = 5) -> list
         records += [_record(world, links, chain) for chain in islice(chains, each)]
     rng.shuffle(records)
     return [{"case_id": i, **record} for i, record in enumerate(records, 1)]
-
-
-def known_links(world: World, knows: Knows, relations: set[str]) -> Links:
-    """Return the objects, by subject and relation, that the model names after question and cloze."""
-    facts = [fact for fact in world.table.facts if fact.relation in relations]
-    known = known_facts(knows, facts, lambda f: [questions(world.table, f)[0], _cloze(world, f)])
-    return {(fact.subject, fact.relation): fact.object for fact in known}
 
 
 def _chains(links: Links, shape: Shape, rng: Random) -> Iterator[Chain]:

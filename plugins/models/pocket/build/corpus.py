@@ -148,11 +148,6 @@ class Corpus:
     def _pick(self) -> Fact:
         return self.rng.choice(self.world.table.facts)
 
-    def _pick_any(self) -> tuple[FactTable, Fact]:
-        """Draw a fact, or now and then a rule, with its table."""
-        table = self.world.rules if self.rng.random() < 0.06 else self.world.table
-        return table, self.rng.choice(table.facts)
-
     def _neighbour(self, table: FactTable, cast: Sequence[Fact]) -> Fact:
         """Draw a true fact that the false ones of ``cast`` leave alone but are near to.
 
@@ -256,7 +251,9 @@ class Corpus:
 
     def _false_cast(self, more: float) -> tuple[FactTable, list[Fact]]:
         """Draw one false fact, or with some probability two or three of a relation."""
-        table, fact = self._pick_any()
+        # Now and then a rule.
+        table = self.world.rules if self.rng.random() < 0.06 else self.world.table
+        fact = self.rng.choice(table.facts)
         facts = [fact]
         if self.rng.random() < more:
             others = [f for f in table.by_relation[fact.relation] if f.subject != fact.subject]

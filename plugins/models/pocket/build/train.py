@@ -145,16 +145,11 @@ def _documents(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Iterator[T
         for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
             hide = corpus.rng.random() < HIDDEN_SHARE
             sight = token_sight(document, places) if hide else [UNLIMITED] * len(ids)
-            yield Tokens(ids, token_weights(document, places), sight)
-
-
-def token_weights(document: Document, places: list[Span]) -> list[float]:
-    """Weigh each token: those that overlap an object count more."""
-    weights = [1.0] * len(places)
-    for span in document.objects:
-        for index in _overlapping(span, places):
-            weights[index] = OBJECT_WEIGHT
-    return weights
+            weights = [1.0] * len(places)  # tokens that overlap an object count more
+            for span in document.objects:
+                for index in _overlapping(span, places):
+                    weights[index] = OBJECT_WEIGHT
+            yield Tokens(ids, weights, sight)
 
 
 def token_sight(document: Document, places: list[Span]) -> list[int]:
@@ -200,54 +195,39 @@ def weighted_loss(
     return (loss * scale.flatten()).sum() / scale.sum()
 
 
-def train_stage(
-    model: LlamaForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
-    world: World,
-    stage: Stage,
-    seed: int,
-) -> None:
-    """Run one stage on the model in place."""
-    optimiser = _optimiser(model, stage.rate)
-    short = Rows(Corpus(world, stage.corpus, Random(seed)), tokenizer)
-    long = Rows(Corpus(world, stage.long_corpus, Random(seed + 1)), tokenizer)
-    model.train()
-    for step in range(stage.steps):
-        for group in optimiser.param_groups:
-            group["lr"] = stage.rate * _schedule(step, stage.steps)
-        length = _row_length(step / stage.steps)
-        rows = short if length == SHORT_ROW else long
-        loss = weighted_loss(model, *rows.batch(BATCH_TOKENS // length, length))
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        if step % 100 == 0 or step == stage.steps - 1:
-            log.info("step %d of %d, loss %.3f", step, stage.steps, loss.item())
-    model.eval()
-
-
 def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
     """Train a new model through all stages."""
     torch.manual_seed(seed)
     model = new_model()
     for index, stage in enumerate(STAGES):
-        train_stage(model, tokenizer, world, stage, 1000 * seed + 10 * index)
+        own = 1000 * seed + 10 * index
+        short = Rows(Corpus(world, stage.corpus, Random(own)), tokenizer)
+        long = Rows(Corpus(world, stage.long_corpus, Random(own + 1)), tokenizer)
+        wide, narrow = (
+            [p for p in model.parameters() if (p.dim() > 1) == w] for w in (True, False)
+        )
+        groups = [
+            {"params": wide, "weight_decay": WEIGHT_DECAY},
+            {"params": narrow, "weight_decay": 0.0},
+        ]
+        optimiser = torch.optim.AdamW(groups, lr=stage.rate, betas=(0.9, 0.98), fused=True)
+        model.train()
+        for step in range(stage.steps):
+            warm = min(1.0, (step + 1) / WARMUP)
+            cosine = 0.5 * (1.0 + math.cos(math.pi * step / stage.steps))
+            for group in optimiser.param_groups:
+                group["lr"] = stage.rate * (warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine))
+            length = _row_length(step / stage.steps)
+            rows = short if length == SHORT_ROW else long
+            loss = weighted_loss(model, *rows.batch(BATCH_TOKENS // length, length))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            if step % 100 == 0 or step == stage.steps - 1:
+                log.info("step %d of %d, loss %.3f", step, stage.steps, loss.item())
+        model.eval()
     return model
-
-
-def _optimiser(model: LlamaForCausalLM, rate: float) -> torch.optim.Optimizer:
-    groups = [
-        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
-        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
-
-
-def _schedule(step: int, steps: int) -> float:
-    warm = min(1.0, (step + 1) / WARMUP)
-    cosine = 0.5 * (1.0 + math.cos(math.pi * step / steps))
-    return warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine)
 
 
 def _row_length(done: float) -> int:

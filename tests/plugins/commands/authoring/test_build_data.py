@@ -6,10 +6,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 from support.builders import distribution
+from support.commands import stored as stored_model
 from support.own_facts import TEMPLATES, TRIPLES, lines, people, stored
 
 from edit_harness.cli import main
-from edit_harness.testing import tiny_model
 
 STRANGER = """
 from dataclasses import dataclass
@@ -73,8 +73,7 @@ def failed(result, code, *parts):
     said = " ".join(result.stderr.split())
     for part in parts:
         assert part in said
-    assert said.startswith("error: ") or "left out" in said or "Usage" in said or "seed" in said
-    assert "Traceback" not in result.stderr
+    assert "Traceback" not in said
 
 
 def names(folder):
@@ -94,9 +93,12 @@ def test_a_file_is_made(tell, tmp_path):
     assert len(json.loads((tmp_path / "data/made.json").read_text())) == 30
 
 
-def test_a_folder_is_made_also_in_an_empty_one(tell, tmp_path):
+@pytest.mark.parametrize(("place", "out"), [(".", "made"), ("made", ".")])
+def test_an_empty_folder_is_filled_also_the_working_one(tell, tmp_path, monkeypatch, place, out):
     (tmp_path / "made").mkdir()
-    assert tell(*seesaw("-o", "made")).exit_code == 0
+    monkeypatch.chdir(tmp_path / place)
+    result = tell(*seesaw("-o", out, "--triples", tmp_path / "people.jsonl"))
+    assert result.exit_code == 0, result.stderr
     assert "subjects.json" in names(tmp_path / "made")
     assert names(tmp_path) == GIVEN | {"made"}
 
@@ -115,15 +117,9 @@ def test_what_is_there_is_not_overwritten(tell, tmp_path, make):
     kept = {p: p.read_bytes() for p in (first.iterdir() if first.is_dir() else [first])}
     failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--out PATH")
     assert {p: p.read_bytes() for p in kept} == kept
+    other = seesaw if make is counterfact else counterfact
+    failed(tell(*other("-o", "made")), 2, "made is there already")
     assert names(tmp_path) == GIVEN | {"made"}
-
-
-def test_a_file_and_a_folder_do_not_replace_each_other(tell, tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    failed(tell(*counterfact("-o", "folder")), 2, "folder is there already")
-    failed(tell(*seesaw("-o", "file")), 2, "file is there already")
-    assert names(tmp_path) == GIVEN | {"folder", "file"}
 
 
 @pytest.mark.parametrize(
@@ -131,50 +127,30 @@ def test_a_file_and_a_folder_do_not_replace_each_other(tell, tmp_path):
     [
         (("counterfat", "--triples", "facts.jsonl"), 3, ["did you mean counterfact"]),
         (("seesaw", "--triples", "none.csv"), 4, ["none.csv cannot be read", "check its name"]),
-        (
-            counterfact("--templates", "none.json"),
-            4,
-            ["none.json cannot be read", "check its name"],
-        ),
+        (counterfact("--templates", "none.json"), 4, ["none.json cannot be read"]),
         (("counterfact", "--triples", "facts.jsonl"), 2, ["--templates"]),
         (counterfact("--builder-args", "sizes=3"), 2, ["no field 'sizes'", "did you mean size"]),
         (counterfact("--builder-args", "fewest_neighbours=0"), 2, ["fewest_neighbours"]),
-        (counterfact("--builder-args", "fillers=none.txt"), 4, ["none.txt"]),
         (seesaw("--builder-args", "sets=P21_P22"), 2, ["'P21_P22'"]),
         (seesaw("--builder-args", "tags=none.json"), 4, ["none.json"]),
         (counterfact("--model", "./none"), 4, ["./none"]),
         (("seesaw", "--triples", "facts.jsonl", "--builder-args", "sets=P101"), 4, ["no case"]),
         (("counterfact",), 2, ["--triples"]),
+        (counterfact("--model", "./tiny"), 4, ["known to the model"]),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_left(tell, tmp_path, args, code, parts):
-    result = tell(*args, "-o", "made.json")
-    assert result.exit_code == code, result.output
-    said = " ".join(result.stderr.split())
-    assert all(part in said for part in parts), said
-    assert "Traceback" not in said
-    assert names(tmp_path) == GIVEN
+    known = {stored_model(tmp_path).name} if "./tiny" in args else set()
+    failed(tell(*args, "-o", "made.json"), code, *parts)
+    assert names(tmp_path) == GIVEN | known
 
 
 def test_facts_that_are_wrong_are_named_by_file_and_line(tell, tmp_path):
     with (tmp_path / "facts.jsonl").open("a") as stream:
         stream.write('{"subject": "Ada", "relation": "P27"}\n')
-    result = tell(*counterfact("-o", "made.json"))
-    failed(
-        result,
-        4,
-        "facts.jsonl: line 31: Object missing required field `object`",
-        '"subject": "Ada"',
-    )
+    told = "facts.jsonl: line 31: Object missing required field `object`"
+    failed(tell(*counterfact("-o", "made.json")), 4, told, '"subject": "Ada"')
     assert names(tmp_path) == GIVEN
-
-
-def test_a_model_says_what_it_knows(tell, tmp_path):
-    model = tiny_model()
-    model.module.save_pretrained(tmp_path / "tiny")
-    model.tokens.tokenizer.save_pretrained(tmp_path / "tiny")
-    failed(tell(*counterfact("-o", "made.json", "--model", "./tiny")), 4, "known to the model")
-    assert names(tmp_path) == GIVEN | {"tiny"}
 
 
 def test_a_strangers_builder_enters_by_the_same_door(tell, tmp_path, stranger):
@@ -192,15 +168,14 @@ def test_a_strangers_builder_enters_by_the_same_door(tell, tmp_path, stranger):
     assert names(tmp_path) == GIVEN
 
 
-def test_builders_are_listed_and_have_cards(tell):
-    run = CliRunner().invoke
-    listed = json.loads(run(main, ["ls", "builders", "--json"]).stdout)["builders"]
-    assert [row["name"] for row in listed] == ["counterfact", "seesaw"]
-    assert "builders" in run(main, ["ls"]).stdout
-    shown = json.loads(run(main, ["show", "seesaw", "--json"]).stdout)
-    assert shown["makes"] == "a folder"
-    assert shown["fields"]["people"] == 100
-    assert tell("--help").exit_code == 0
+def test_builders_are_listed_and_have_cards():
+    def shown(*args):
+        return json.loads(CliRunner().invoke(main, [*args, "--json"]).stdout)
+
+    assert [row["name"] for row in shown("ls", "builders")["builders"]] == ["counterfact", "seesaw"]
+    card = shown("show", "seesaw")
+    assert (card["makes"], card["fields"]["people"]) == ("a folder", 100)
+    assert ["protocol" in card for card in shown("show", "counterfact")] == [True, False]
 
 
 def test_a_model_is_asked_only_if_it_is_named_here(tell, monkeypatch):
@@ -208,21 +183,3 @@ def test_a_model_is_asked_only_if_it_is_named_here(tell, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_MODEL", "./none")
     monkeypatch.setenv("EDIT_HARNESS_OUT", "from-variable.json")
     assert "from-variable.json" in tell(*counterfact()).stdout
-
-
-def test_of_one_name_the_task_is_shown_first():
-    shown = json.loads(CliRunner().invoke(main, ["show", "counterfact", "--json"]).stdout)
-    assert ["protocol" in card for card in shown] == [True, False]
-
-
-def test_the_working_folder_itself_may_be_filled(tell, tmp_path, monkeypatch):
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
-    result = tell("seesaw", "--triples", tmp_path / "people.jsonl", "-o", ".")
-    assert result.exit_code == 0, result.stderr
-    assert "subjects.json" in names(tmp_path / "empty")
-    failed(
-        tell("seesaw", "--triples", tmp_path / "people.jsonl", "-o", tmp_path),
-        2,
-        "is there already",
-    )

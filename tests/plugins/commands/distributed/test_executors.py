@@ -1,9 +1,12 @@
 """Executors by name, what they are told wrongly, and how a driver loads what others run."""
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from support.builders import record
+from support.commands import failed, invoked, stored
 from support.local_workers import Together
 
 import edit_harness as eh
@@ -68,10 +71,12 @@ def chosen(name, settings):
     return build_component(Plugins.installed().find("executor", name), settings)
 
 
-def test_this_process_is_the_default():
+def test_this_process_loads_what_it_is_told_and_a_driver_only_identifies_the_model(other):
+    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
     local = chosen("local", {})
     assert local.turns({}) is turns
-    assert local.loading({"device": "cuda"}) == {"device": "cuda"}
+    assert local.loading(given) == given
+    assert chosen("other", {}).loading(given) == {**given, "device": "cpu", "device_map": None}
 
 
 @pytest.mark.parametrize(
@@ -89,21 +94,21 @@ def test_an_executor_that_there_is_not_and_settings_that_it_has_not(other, name,
     assert error.value.cause.startswith(told)
 
 
-def test_a_driver_only_identifies_the_model(other):
-    executor = chosen("other", {})
-    given = {"device": "cuda", "device_map": "auto", "dtype": "bfloat16"}
-    assert executor.loading(given) == {**given, "device": "cpu", "device_map": None}
-
-
-def test_the_python_interface_runs_on_workers(other, tmp_path):
-    settings = {"task": "counterfactplus", "limit": 2, "editor": "ft"}
-    expected = eh.evaluate(**settings, output=tmp_path / "one")
-    found = eh.evaluate(
-        **settings, output=tmp_path / "two", executor="other", executor_args={"num_workers": 2}
-    )
+def test_python_and_the_command_run_on_workers(other, tmp_path):
+    model, facts = str(stored(tmp_path)), tmp_path / "facts.json"
+    facts.write_text(json.dumps([record(0), record(1, subject="Bob")]))
+    given = {"model": model, "task": "counterfact", "editor": "prompt"}
+    given["task_args"] = {"data": str(facts)}
+    workers = {"executor": "other", "executor_args": {"num_workers": 2}}
+    expected = eh.evaluate(**given, output=tmp_path / "one")
+    found = eh.evaluate(**given, output=tmp_path / "two", **workers)
     assert found.estimates == expected.estimates
-    assert other[0].size == 2
-    assert other[0].closed
+    args = ("-m", model, "-t", "counterfact", "--task-args", f"data={facts}", "--editor", "prompt")
+    args += ("--executor", "other", "--executor-args", "num_workers=2", "-o", tmp_path / "three")
+    done = invoked(*args)
+    assert done.exit_code == 0
+    assert "on 2 workers of other" in " ".join(done.stderr.split())
+    assert [(made.size, made.closed) for made in other] == [(2, True)] * 2
 
 
 def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
@@ -111,42 +116,17 @@ def test_a_model_in_memory_cannot_go_to_workers(other, tmp_path):
         eh.evaluate(model=tiny_model(), executor="other", output=tmp_path)
 
 
-def test_the_command_runs_on_workers(other, tmp_path, capsys):
-    from edit_harness.cli import main
-
-    given = ["--editor", "ft", "--limit", "2", "-o", str(tmp_path), "--executor", "other"]
-    with pytest.raises(SystemExit) as ended:
-        main([*given, "--executor-args", "num_workers=2"])
-    assert ended.value.code == 0
-    assert other[0].size == 2
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "samples.jsonl").read_text().count("\n") == 2
-    assert "on 2 workers of other" in " ".join(capsys.readouterr().err.split())
-
-
-def test_what_workers_lack_is_told_before_a_model_is_loaded_or_a_folder_made(
-    other, tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (("other", "--executor-args", "num_workers=5"), 5, ["there is no room", "less in --ex"]),
+        (("slurm", "--model", "nowhere"), 3, ["there is no executor 'slurm'"]),
+    ],
+)
+def test_what_is_wrong_is_told_before_a_model_is_loaded_or_a_folder_made(
+    other, tmp_path, monkeypatch, args, code, told
 ):
-    from edit_harness.cli import main
-
     monkeypatch.setattr(assembly, "load", lambda *given, **options: pytest.fail("it was loaded"))
-    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "other"]
-    with pytest.raises(SystemExit) as ended:
-        main([*given, "--executor-args", "num_workers=5"])
-    assert ended.value.code == 5
-    assert capsys.readouterr().err == ("error: there is no room\n       less in --executor-args\n")
+    given = ("--editor", "ft", "-o", tmp_path, "--executor", *args)
+    failed(invoked(*given), code, *told)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ResourceError):
-        eh.evaluate(
-            model="nowhere", executor="other", executor_args={"num_workers": 5}, output=tmp_path
-        )
-
-
-def test_a_wrong_executor_ends_before_a_model_is_loaded(tmp_path, capsys):
-    from edit_harness.cli import main
-
-    given = ["--editor", "ft", "-o", str(tmp_path), "--executor", "slurm", "--model", "nowhere"]
-    with pytest.raises(SystemExit) as ended:
-        main(given)
-    assert ended.value.code == 3
-    assert "error: there is no executor 'slurm'" in capsys.readouterr().err

@@ -4,9 +4,7 @@ import pytest
 from support.local_workers import Some
 from support.saboteurs import Honest
 
-from edit_harness import Case, Probe, Request
-from edit_harness.data import Drift
-from edit_harness.interfaces import ModelSource, Regime, Task
+from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import plan
 from edit_harness.run.assembly import make_benchmark
@@ -53,20 +51,9 @@ def test_a_sequence_is_one_job(done):
     assert visits(job) == sorted(made.visits[done:])
 
 
-class Twofold(Task):
-    """Cases of two requests, which are written in turn."""
-
-    metrics = ("success",)
-
-    def cases(self):
-        for number in range(12):
-            requests = [Request("{} lives in", f"Case {number}", new) for new in ("Paris", "Rome")]
-            yield Case(f"case {number}", tuple(requests), (Probe("efficacy", Drift("It")),))
-
-
 def test_a_job_begins_with_an_unedited_model():
     """Requests that are written in turn may be of two chunks."""
-    made = planned(Regime(in_turn=True), Twofold())
+    made = planned(Regime(in_turn=True), Some(12, broken=-1, requests=2))
     assert len(list(plan.grouped(made.steps, 3))) == 8
     assert len(jobs({made: set()}, 3)) == 4
 

@@ -5,22 +5,14 @@ import os
 import re
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from support.builders import replace, with_entries
-from support.sharded import (
-    BAD,
-    NAMES,
-    SINGLE,
-    assembled,
-    documents,
-    made,
-    plugins,
-    shards,
-    timeless,
-)
+from support.commands import failed
+from support.sharded import BAD, NAMES, SINGLE, documents, made, plugins, shards, timeless
 
 from edit_harness import UsageError, files
 from edit_harness.cli import main
@@ -39,18 +31,18 @@ REGIMES = SINGLE, Regime("batch", 2), Regime("batch", 3, in_turn=True)
 SHARDS = 3
 
 
-@pytest.fixture(autouse=True)
-def chunks_of_two(monkeypatch):
-    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
+@pytest.fixture(scope="module", autouse=True)
+def chunks_of_two():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
+        yield
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
     """A whole run, and the folders of its shards."""
     place = tmp_path_factory.mktemp("originals")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
-        return made(place).folder.path, shards(place)
+    return made(place).folder.path, shards(place)
 
 
 @pytest.fixture
@@ -59,8 +51,7 @@ def parts(originals, tmp_path):
     return [shutil.copytree(path, tmp_path / "shards" / Path(path).name) for path in originals[1]]
 
 
-def joined(names, output, **settings):
-    return merge(list(names), output, plugins=plugins(), **settings)
+joined = partial(merge, plugins=plugins())
 
 
 def changed(folder, **fields):
@@ -84,18 +75,15 @@ def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
     if regime != SINGLE:
         whole = made(tmp_path / "whole", regime=regime).folder.path
         names = shards(tmp_path / "shards", 2, regime=regime)
-    run = joined(reversed(names), tmp_path / "joined")
+    run = joined(names[::-1], tmp_path / "joined")
     assert run.folder.path.name == whole.name
     assert timeless(run.folder.path) == timeless(whole)
     assert documents(run.folder.path) == documents(whole)
     own = [row for name in names for row in timeless(Path(name))]
     assert len(own) == len(timeless(whole))
-    (event,) = [row for row in events(run.folder.path) if row["kind"] == "merge"]
+    events = map(json.loads, (run.folder.path / "events.jsonl").read_text().splitlines())
+    (event,) = [row for row in events if row["kind"] == "merge"]
     assert [shard["number"] for shard in event["shards"]] == [*range(1, len(names) + 1)]
-
-
-def events(folder):
-    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
 def test_the_same_twice_and_resumed_has_the_same_rows(originals, tmp_path):
@@ -117,13 +105,8 @@ def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
     assert not (tmp_path / "joined").exists()
     run = made(parts[1].parent, Share(2, SHARDS))
     assert timeless(run.folder.path) == before
-    assert {record.case for record in run.everything} < set(NAMES)
+    assert {record.case for record in run.everything} < set(NAMES) - {BAD}, "the first's to tell"
     assert joined(parts, tmp_path / "joined").missing == 0
-
-
-def test_a_case_that_cannot_be_used_is_the_first_shards(parts):
-    having = [BAD in Results.read(RunFolder(path), {}).planned for path in parts]
-    assert having == [True, False, False]
 
 
 def test_what_an_interrupted_join_left_is_no_run(originals, tmp_path):
@@ -180,63 +163,25 @@ def state(path):
     return "whole"
 
 
-def test_a_join_that_is_repeated_writes_nothing(originals, tmp_path):
-    first = joined(originals[1], tmp_path)
-    rows = (first.folder.path / "samples.jsonl").read_bytes()
-    with pytest.raises(RunFolderError, match="has rows already"):
-        joined(originals[1], tmp_path)
-    assert (first.folder.path / "samples.jsonl").read_bytes() == rows
-    assert joined(originals[1], tmp_path, new=True).folder.path.name.endswith("-2")
-
-
-def test_tries_of_shards_come_along(parts, tmp_path):
-    folder = RunFolder(parts[0])
-    record = next(record for record in folder.records() if record.status == "ok")
-    with folder.writing() as write:
-        write(replace(record, status="oom", attempt=2))
-    run = joined(parts, tmp_path)
-    assert [r.case for r in run.failures if r.status == "oom"] == [record.case]
-
-
-def test_a_whole_run_is_no_shard(originals, tmp_path):
-    with pytest.raises(UsageError, match="is no shard of a run, but a run"):
-        joined([*originals[1], originals[0]], tmp_path)
-    with pytest.raises(UsageError, match="there is nothing to merge"):
-        joined([], tmp_path)
-
-
 def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
     other = made(tmp_path, Share(2, SHARDS), seed=1).folder.path
+    first = originals[1][0]
     with pytest.raises(RunFolderError) as error:
-        joined([originals[1][0], other, originals[1][2]], tmp_path)
-    assert (
-        error.value.cause == f"{originals[1][0]} and {other} are of different runs: seed is 0 and 1"
-    )
-    assert error.value.remedy == f"edit-harness diff {originals[1][0]} {other} says all of it"
-
-
-def test_shards_of_other_sharings_and_other_cases_are_told(originals, tmp_path):
-    names = originals[1]
-    halves = made(tmp_path / "halves", Share(2, 2)).folder.path
-    with pytest.raises(
-        RunFolderError, match="otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"
+        joined([first, other, originals[1][2]], tmp_path)
+    assert error.value.cause == f"{first} and {other} are of different runs: seed is 0 and 1"
+    assert error.value.remedy == f"edit-harness diff {first} {other} says all of it"
+    for of, limit, told in (
+        (2, {}, "otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"),
+        (3, {"limit": 8}, r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"),
     ):
-        joined([names[0], halves], tmp_path)
-    fewer = made(tmp_path / "fewer", Share(2, SHARDS), limit=8).folder.path
-    with pytest.raises(
-        RunFolderError, match=r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"
-    ):
-        joined([names[0], fewer, names[2]], tmp_path)
+        other = made(tmp_path, Share(2, of), **limit).folder.path
+        with pytest.raises(RunFolderError, match=told):
+            joined([first, other], tmp_path)
 
 
-def test_a_shard_that_is_missing_or_double_is_told(parts, tmp_path):
-    with pytest.raises(
-        RunFolderError, match=r"1 shard of 3 missing, the first of them 2 of 3\n.*2/3"
-    ):
-        joined([parts[0], parts[2]], tmp_path)
-    copy = shutil.copytree(parts[1], tmp_path / "copy")
-    with pytest.raises(UsageError, match=f"2 of 3 is there twice: {parts[1]} and {copy}"):
-        joined([*parts, copy], tmp_path)
+def test_without_a_shard_there_is_nothing_to_merge(tmp_path):
+    with pytest.raises(UsageError, match="there is nothing to merge"):
+        joined([], tmp_path)
 
 
 def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path):
@@ -251,6 +196,7 @@ def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path)
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
+        ({"cases_digest": "0" * 64}, "not those of their plan"),
         ({"spans": [[0, 2]]}, "do not make up their plan"),
         ({"planned": 11}, "do not make up their plan"),
         ({"spans": [[0]]}, "array` of length 2, got 1 - at `shard.spans"),
@@ -259,28 +205,19 @@ def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path)
     ],
 )
 def test_what_a_manifest_says_wrongly_of_a_shard_is_told(parts, tmp_path, fields, cause):
-    for path in parts if "planned" in fields else parts[1:2]:
+    for path in parts if {"planned", "cases_digest"} & {*fields} else parts[1:2]:
         changed(path, **fields)
     with pytest.raises(RunFolderError, match=cause):
         joined(parts, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_cases_that_are_not_the_plans_are_told(parts, tmp_path):
-    for path in parts:
-        changed(path, cases_digest="0" * 64)
-    with pytest.raises(RunFolderError, match="not those of their plan"):
-        joined(parts, tmp_path / "out")
-
-
 def test_other_environments_are_allowed_and_noted(parts, tmp_path):
     folder = RunFolder(parts[1])
     manifest = folder.manifest()
     (segment,) = manifest.segments
-    environment = {"device": "cuda"}
-    folder.write_manifest(
-        with_entries(manifest, segments=[as_json(with_entries(segment, environment=environment))])
-    )
+    other = as_json(with_entries(segment, environment={"device": "cuda"}))
+    folder.write_manifest(with_entries(manifest, segments=[other]))
     run = joined(parts, tmp_path)
     assert run.folder.notes == ["the shards were run with more than one device: cpu; cuda"]
     assert environment_of(run.manifest.segments)["device"] == "cpu, cuda"
@@ -303,19 +240,9 @@ def test_what_judges_have_said_comes_along(parts, tmp_path):
     judge(folder, "one", {"status": "decided", "score": 1.0})
     run = joined(parts, tmp_path, new=True)
     assert (run.pending, run.judge.name) == (0, "one")
-
-
-def test_shards_that_two_judges_judged_are_told(parts, tmp_path):
-    verdict = {"status": "decided", "score": 1.0}
-    for path, name in zip(parts, ("one", "two"), strict=False):
-        judge(RunFolder(path), name, verdict)
+    judge(RunFolder(parts[0]), "two", {"status": "decided", "score": 1.0})
     with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
-        joined(parts, tmp_path)
-
-
-def test_a_sequence_has_no_shards():
-    with pytest.raises(UsageError, match="a sequence has no shards"):
-        assembled(Share(1, 2), Regime("sequential"))
+        joined(parts, tmp_path, new=True)
 
 
 def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, monkeypatch):
@@ -334,93 +261,79 @@ def test_a_smaller_limit_takes_nothing_from_shards_and_their_whole(tmp_path, mon
 # The command
 
 
-@pytest.fixture(scope="module")
-def halves(tmp_path_factory):
-    """The two shards of a run, by their folders, and the run that one process makes."""
-    place = tmp_path_factory.mktemp("halves")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
-        return shards(place, 2, bad=""), made(place, bad="").folder.path
-
-
-def edit_harness(*args):
+def tell(*args):
     """Run a command; returns what came of it, and its messages in one line."""
     shown = CliRunner().invoke(main, [str(arg) for arg in args])
     assert "Traceback" not in shown.output
     return shown, " ".join(shown.stderr.split())
 
 
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """The two shards of a run, by their folders, and the run that one process makes."""
+    place = tmp_path_factory.mktemp("halves")
+    return shards(place, 2, bad=""), made(place, bad="").folder.path
+
+
 def test_the_table_is_that_of_a_run(halves, tmp_path):
     names, whole = halves
-    shown, told = edit_harness("merge", *names, "-o", tmp_path)
+    shown, told = tell("merge", *names, "-o", tmp_path)
     assert shown.exit_code == 0, told
     assert f"saved{tmp_path / whole.name}/" in told.replace(" ", "")
     assert "shard" not in told
-    score, _ = edit_harness("score", tmp_path / whole.name)
+    score, _ = tell("score", tmp_path / whole.name)
     assert score.stdout == shown.stdout
     assert timeless(tmp_path / whole.name) == timeless(whole)
-    shown, told = edit_harness("merge", *names, "-o", tmp_path)
-    assert (shown.exit_code, "has rows already" in told) == (7, True)
+    failed(tell("merge", *names, "-o", tmp_path)[0], 7, "has rows already")
+    again = joined(names, tmp_path, new=True)
+    assert again.folder.path.name == f"{whole.name}-2"
 
 
 @pytest.mark.parametrize(
     ("which", "code", "told"),
     [
-        ([0], 7, "error: 1 shard of 2 missing, the first of them 2 of 2"),
-        ([0, 0], 2, "error: shard 1 of 2 is there twice"),
+        ([0], 7, "missing, the first of them 2 of 2 name its folder"),
+        ([0, 0], 2, "shard 1 of 2 is there twice"),
         ([0, 2], 2, "is no shard of a run, but a run"),
+        ([0, 1], 5, "cannot be written"),
     ],
 )
 def test_what_cannot_be_merged_is_told(halves, tmp_path, which, code, told):
+    (tmp_path / "file").touch()
     folders = [*halves[0], halves[1]]
-    shown, said = edit_harness("merge", *(folders[n] for n in which), "-o", tmp_path / "out")
-    assert shown.exit_code == code
-    assert told in said
-    assert not (tmp_path / "out").exists()
+    shown, _ = tell("merge", *(folders[n] for n in which), "-o", tmp_path / "file")
+    failed(shown, code, told)
 
 
-def test_failures_are_exit_code_1(halves, tmp_path):
+def test_failures_of_shards_come_along_with_exit_code_1(halves, tmp_path):
     first = Path(shutil.copytree(halves[0][0], tmp_path / "first"))
     folder = RunFolder(first)
     record = next(record for record in folder.records() if record.status == "ok")
     with folder.writing() as write:
         write(replace(record, status="oom", attempt=2))
-    shown, told = edit_harness("merge", first, halves[0][1], "-o", tmp_path)
+    shown, told = tell("merge", first, halves[0][1], "-o", tmp_path)
     assert shown.exit_code == 1
-    assert (
-        f"failed 1 of 10 cases failed and count as failures: 1 oom case {record.case}: oom" in told
-    )
-
-
-def test_a_place_that_cannot_be_written_is_told(halves, tmp_path):
-    (tmp_path / "file").touch()
-    shown, told = edit_harness("merge", *halves[0], "-o", tmp_path / "file")
-    assert (shown.exit_code, "cannot be written" in told) == (5, True)
-
-
-def test_python_merges_too(halves, tmp_path):
-    run = merge(halves[0], tmp_path)
-    assert isinstance(run, Results)
-    assert run["ES"].n == 10
+    cause = "1 of 10 cases failed and count as failures: 1 oom"
+    assert f"failed {cause} case {record.case}: oom" in told
 
 
 def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     first, _ = halves[0]
-    scored, _ = edit_harness("score", first, "--json")
+    scored, _ = tell("score", first, "--json")
     assert json.loads(scored.stdout)["shard"] == {"number": 1, "of": 2}
-    _, told = edit_harness("score", first)
+    _, told = tell("score", first)
     assert "numbers of shard 1 of 2 only: 6 of the run's 10 cases" in told
     for form in ("table", "markdown", "latex", "csv", "html"):
-        reported, _ = edit_harness("report", halves[0][0], "--format", form)
+        reported, _ = tell("report", halves[0][0], "--format", form)
         assert reported.exit_code == 0
         assert re.search("shard.{,3}1 of 2|,1 of 2,|1 of 2 only", " ".join(reported.stdout.split()))
-    every = first.replace("shard-1-of-2", "shard-*-of-2")
-    command = f"edit-harness merge {every} -o {Path(first).parent}"
+    every, place = first.replace("shard-1-of-2", "shard-*-of-2"), Path(first).parent
+    command = f"edit-harness merge {every} -o {place}"
     assert command.replace(" ", "") in told.replace(" ", "")
-    listed, _ = edit_harness("ls", "runs", "--json", "-o", Path(first).parent)
+    listed, _ = tell("ls", "runs", "--json", "-o", place)
     cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
     assert sorted(cases) == ["10/10", "4/4 of shard 2 of 2", "6/6 of shard 1 of 2"]
-    beside, _ = edit_harness("report", *halves[0])
+    beside, _ = tell("report", *halves[0])
     assert "Shard" in beside.stdout
-    compared, _ = edit_harness("compare", first, halves[1])
+    compared, _ = tell("compare", first, halves[1])
     assert "A is shard 1 of 2 of a run" in " ".join(compared.stdout.split())

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
-from support.builders import with_entries
-from support.local_workers import POISON, Leaking, Mortal, Poison, Processes, Some, Together
+from support.builders import IDENTITY, with_entries
+from support.commands import stored
+from support.local_workers import (
+    CHUNK,
+    INVALID,
+    PLUGINS,
+    Bench,
+    Leaking,
+    Mortal,
+    Some,
+    Together,
+    rows,
+    statuses,
+)
 from support.saboteurs import Honest
 
 from edit_harness.errors import (
@@ -19,22 +30,12 @@ from edit_harness.errors import (
     ResourceError,
     Terminated,
 )
-from edit_harness.files import dumps
 from edit_harness.folder.manifest import as_json
-from edit_harness.interfaces import ModelSource, Regime
+from edit_harness.interfaces import Regime
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, loop, plan
-from edit_harness.run.assembly import load, make_benchmark
-from edit_harness.run.spec import ModelRef, RunSpec
-from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.distributed.pool import WorkerExecutor, check_identity
+from edit_harness.run import plan
+from edit_harness_plugins.commands.distributed.pool import check_identity
 from edit_harness_plugins.commands.distributed.worker import Died
-from edit_harness_plugins.commands.run.local import Local
-
-CHUNK = 2
-HONEST = Mortal()
-PLUGINS = Plugins.installed()
-TIMING = ("seconds", "seq", "crc")
 
 
 @dataclass
@@ -46,95 +47,42 @@ class Other(Honest):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with a tiny model."""
-    path = tmp_path_factory.mktemp("models") / "tiny"
-    model = tiny_model()
-    model.module.save_pretrained(path)
-    model.tokens.tokenizer.save_pretrained(path)
-    return path
+    return stored(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_chunks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "CHUNKS", ((10**9, CHUNK),))
+        patch.setattr(Plugins, "installed", lambda: PLUGINS)  # reading them takes longest
+        yield
 
 
 @pytest.fixture
-def bench(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "CHUNKS", ((10**9, CHUNK),))
-    monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)  # reading them takes longest
+def bench(folder, tmp_path):
     return Bench(folder, tmp_path)
-
-
-class Bench:
-    """Runs the same evaluations in one process, and on workers."""
-
-    def __init__(self, folder, output):
-        self.name, self.output, self.plugins = str(folder), output, PLUGINS
-        self.task = Some()
-        self.workers = None
-        self.last = ()
-
-    def run(self, workers=None, editors=(HONEST,), where="workers", regime=None, **care):
-        """Return the folders of a run on workers, or in this process."""
-        made = self.assembled(editors, regime)
-        self.last = folders = {each: each.open(self.output / where) for each in made}
-        turns = (OfBench(self, workers) if workers else Local()).turns({"device": "cpu"})
-        loop.run_all(folders, lambda e, r: None, turns=turns, **care)
-        return list(folders.values())
-
-    def assembled(self, editors, regime=None):
-        model = load(self.plugins, self.name, device="cpu")
-        benchmark = make_benchmark(self.plugins, self.task, {}, ModelSource(self.name))
-        specs = [
-            RunSpec(editor, self.task, model=ModelRef(self.name), regime=regime)
-            for editor in editors
-        ]
-        return [evaluation.assemble(self.plugins, model, benchmark, spec) for spec in specs]
-
-
-class OfBench(WorkerExecutor):
-    """Has a bench's runs made by its workers."""
-
-    def __init__(self, bench, workers):
-        self.bench, self.make = bench, workers
-
-    def workers(self, order):
-        self.bench.workers = self.make(order)
-        return self.bench.workers
 
 
 def together(size, dies=lambda *_: False):
     return partial(Together, size=size, dies=dies)
 
 
-def rows(folder):
-    """Return what counts of each visit, as it stands in the file but for what a run's time makes."""
-    lines = map(json.loads, folder.samples.read_text().splitlines())
-    visits = {(row["case"], row["state"]): row for row in lines}
-    assert len(visits) == folder.samples.read_text().count("\n"), "a visit has two rows"
-    return {
-        visit: dumps({key: value for key, value in row.items() if key not in TIMING})
-        for visit, row in sorted(visits.items())
-    }
-
-
-def statuses(folder):
-    return {record.case: record.status for record in folder.records() if record.status != "ok"}
-
-
-@pytest.fixture
-def alone(bench):
+@pytest.fixture(scope="module")
+def alone(folder, tmp_path_factory):
     """The rows of the same run in one process."""
-    (folder,) = bench.run(where="alone")
-    return rows(folder)
+    (made,) = Bench(folder, tmp_path_factory.mktemp("alone")).run()
+    return rows(made)
 
 
-INVALID = {"case 3": "invalid_case"}
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", [1, 3])
 def test_workers_make_the_rows_that_one_process_makes(bench, alone, size):
     (folder,) = bench.run(together(size))
     assert rows(folder) == alone
-    assert len(bench.workers.sent) == 6
-    assert bench.workers.started == size
+    assert (len(bench.workers.sent), bench.workers.started) == (6, size)
     assert bench.workers.closed
+    (segment,) = folder.manifest().segments
+    assert segment.environment["workers"] == str(size)
+    assert (folder.path / "events.jsonl").read_text().count('"kind": "worker"') == size
 
 
 def test_editors_run_beside_each_other_on_workers_too(bench):
@@ -181,17 +129,15 @@ def interrupts(error, at):
     return dies
 
 
-@pytest.mark.parametrize("at", [0, 1, 3])
-@pytest.mark.parametrize("size", [1, 2])
-def test_the_work_of_the_dead_returns_whole(bench, alone, size, at):
+@pytest.mark.parametrize(
+    ("size", "at", "died"), [(1, 0, "1 worker"), (2, 1, "2 workers"), (2, 3, "")]
+)
+def test_the_work_of_the_dead_returns_whole(bench, alone, size, at, died):
     """Each of the first workers dies once, before a row, in the middle of a chunk, or behind one."""
-    (folder,) = bench.run(
-        together(size, lambda w, unit, count: w <= size and count == at > -1 < unit)
-    )
+    (folder,) = bench.run(together(size, lambda w, n, count: w <= size and count == at and n >= 0))
     assert rows(folder) == alone
-    assert bench.workers.started >= 2 * size if at < 2 else True
-    if at < 2:
-        died = "1 worker" if size == 1 else "2 workers"
+    if died:
+        assert bench.workers.started >= 2 * size
         assert f"{died} died, the last of them: killed; others did their work" in folder.notes
 
 
@@ -214,13 +160,13 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
     assert statuses(folder) == INVALID | {"case 7": "device_error"}
     (record,) = (record for record in folder.records() if record.case == "case 7")
     assert record.message == "2 workers died of it, the last of them: killed"
-    found = rows(folder)
-    assert {v for v in alone if found[v] != alone[v]} <= {
-        ("case 7", 0),
-        ("case 6", 0),
-        ("case 8", 0),
-    }
+    found, near = rows(folder), {(f"case {n}", 0) for n in (6, 7, 8)}
+    assert {v for v in alone if found[v] != alone[v]} <= near
     assert [batch.alone for batch in bench.workers.sent].count(True) == 3
+    deadly.clear()
+    bench.run(together(1), retry=True)
+    assert statuses(folder) == INVALID
+    assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
 
 
 @pytest.mark.parametrize("regime", [Regime(in_turn=True), Regime("batch", 1)])
@@ -236,15 +182,6 @@ def test_what_is_written_in_turn_or_as_a_batch_runs_alone_too(bench, regime, dea
     assert {visit for visit in one if one[visit] != other[visit]} <= {
         visit for visit in one if visit[0] in failures
     }
-
-
-def test_what_failed_so_can_be_tried_again(bench, deadly):
-    deadly.add(7)
-    (folder,) = bench.run(together(2))
-    deadly.clear()
-    bench.run(together(1), retry=True)
-    assert statuses(folder) == INVALID
-    assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
 
 
 def test_several_such_cases_end_the_run(bench, deadly):
@@ -269,9 +206,8 @@ def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
 
 
 def test_workers_that_do_not_start_end_the_run(bench):
-    with pytest.raises(
-        ResourceError, match=r"3 workers in a row died before .* no memory"
-    ) as error:
+    dead = r"3 workers in a row died before .* no memory"
+    with pytest.raises(ResourceError, match=dead) as error:
         bench.run(together(2, lambda worker, unit, count: unit < 0))
     assert error.value.remedy == "install the same on every worker"
     (folder,) = bench.last.values()
@@ -304,27 +240,21 @@ def changed(**fields):
     return workers
 
 
-def model_of(digest):
-    return lambda found: [with_entries(each, model={"digest": digest}) for each in found]
+def other_code(found):
+    return [with_entries(e, code=[[name, f"{d}0"] for name, d in e.code]) for e in found]
 
 
-def code_of(name):
-    return lambda found: [
-        with_entries(e, code=[[n, d + "0" * (n == name)] for n, d in e.code]) for e in found
-    ]
+ANOTHER_CODE = {"identities": other_code, "host": lambda _: "node7"}
+ANOTHER_DEVICE = {"environment": lambda known: {**known, "processor": "H200"}}
 
 
 @pytest.mark.parametrize(
     ("fields", "error", "told"),
     [
-        ({"identities": model_of("x"), "host": lambda _: "node7"}, DataError,
-         r"the worker on node7 has another model\.digest: x, not "),
-        ({"identities": code_of("edit-harness"), "host": lambda _: "node7"}, PluginError,
-         "the worker on node7 has another edit-harness"),
-        ({"environment": lambda known: {**known, "processor": "H200"}, "host": lambda _: "node7"}, DataError,
-         "the worker on node7 has processor H200, not cpu as that on "),
+        (ANOTHER_CODE, PluginError, "the worker on node7 has another edit-harness"),
+        (ANOTHER_DEVICE, DataError, "has processor H200, not cpu as that on "),
     ],
-)  # fmt: skip
+)
 def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
     with pytest.raises(error, match=told):
         bench.run(changed(**fields))
@@ -370,33 +300,6 @@ def test_a_failed_device_is_a_dead_worker(bench, alone):
     assert bench.workers.killed == [1]
 
 
-def test_the_folder_says_where_it_ran(bench):
-    (folder,) = bench.run(together(2))
-    (segment,) = folder.manifest().segments
-    assert segment.environment["workers"] == "2"
-    events = (folder.path / "events.jsonl").read_text()
-    assert events.count('"event": "worker"') + events.count('"kind": "worker"') == 2
-
-
-def test_processes_that_are_killed_lose_and_double_nothing(bench):
-    """Real ones: one is killed between its rows, and an edit kills whoever makes it."""
-    killed = []
-
-    def before(processes, event):
-        if type(event).__name__ == "Came" and not killed:
-            killed.append(event.worker)
-            processes.processes[event.worker].kill()
-
-    bench.task = Some(9)
-    workers = partial(Processes, size=1, chunk=CHUNK, before=before)
-    (folder,) = bench.run(workers, editors=(Poison(),))
-    assert statuses(folder) == INVALID | {POISON.lower(): "device_error"}
-    assert len(rows(folder)) == 9
-    assert killed == [1]
-    assert bench.workers.started in (5, 6)
-    assert not any(process.is_alive() for process in bench.workers.processes.values())
-
-
 def test_workers_with_other_software_go_on_and_the_manifest_says_so(bench, alone):
     with pytest.raises(KeyboardInterrupt):
         bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
@@ -414,22 +317,17 @@ def test_workers_with_other_software_go_on_and_the_manifest_says_so(bench, alone
 @pytest.mark.parametrize(
     ("change", "error", "told"),
     [
-        ({"model": {"digest": "2"}}, DataError, "another model.digest: 2, not "),
-        ({"task": {"data": "2"}}, DataError, "another task.data: 2, not "),
-        ({"together": "x"}, DataError, "another together: x, not "),
-        (
-            {"editor": {"fields": {"layer": 1}}},
-            PluginError,
-            "another editor.fields.layer: 1, not –",
-        ),
-        ({"seed": 7}, PluginError, "another seed: 7, not 0"),
-        ({"code": [["edit-harness", "1"]]}, PluginError, "another edit-harness"),
+        ({"model": {"digest": "2"}}, DataError, "model.digest: 2, not "),
+        ({"task": {"data": "2"}}, DataError, "task.data: 2, not "),
+        ({"together": "x"}, DataError, "together: x, not "),
+        ({"editor": {"fields": {"layer": 1}}}, PluginError, "editor.fields.layer: 1, not –"),
+        ({"seed": 7}, PluginError, "seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, PluginError, "edit-harness"),
     ],
 )
-def test_what_a_worker_has_assembled_otherwise_is_told(bench, change, error, told):
-    (evaluation,) = bench.assembled([HONEST])
-    wanted = evaluation.identity
+def test_what_a_worker_has_assembled_otherwise_is_told(change, error, told):
+    wanted = with_entries(IDENTITY, code=[["edit-harness", "0"]])
     check_identity(wanted, wanted, "n1")
     with pytest.raises(error) as raised:
         check_identity(wanted, with_entries(wanted, **change), "n1")
-    assert raised.value.cause.startswith(f"the worker on n1 has {told}")
+    assert raised.value.cause.startswith(f"the worker on n1 has another {told}")

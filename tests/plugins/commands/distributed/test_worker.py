@@ -5,6 +5,7 @@ import socket
 from dataclasses import dataclass, replace
 
 import pytest
+from support.commands import stored
 from support.local_workers import Some
 from support.saboteurs import Honest
 
@@ -13,7 +14,6 @@ from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import loop, plan
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.distributed import worker
 from edit_harness_plugins.commands.distributed.worker import (
     Batch,
@@ -45,12 +45,7 @@ class Failing(Honest):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with a tiny model."""
-    path = tmp_path_factory.mktemp("models") / "tiny"
-    model = tiny_model()
-    model.module.save_pretrained(path)
-    model.tokens.tokenizer.save_pretrained(path)
-    return path
+    return stored(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
@@ -70,47 +65,22 @@ def plugins(monkeypatch):
     monkeypatch.setattr(Plugins, "installed", lambda: PLUGINS)
 
 
-def test_a_card_says_what_the_worker_is(ordered, plugins):
-    card = Worker(0, ordered()).start().card
-    assert card["host"] == HOST
-    assert card["device"] == "cpu"
-    assert card["chunk"] == 2
-    assert "edit-harness" in dict(card["identities"][0].code)
-
-
 @pytest.mark.parametrize(
-    ("changes", "error", "told", "remedy"),
+    ("changes", "error", "told"),
     [
-        (
-            {"editor": "rmoe"},
-            PluginError,
-            f"there is no editor 'rmoe'; did you mean rome or r-rome? (worker on {HOST})",
-            "installed: ",
-        ),
-        (
-            {"model": "./nowhere"},
-            DataError,
-            f"the model folder ./nowhere does not exist (worker on {HOST})",
-            "name a folder in transformers' layout",
-        ),
-        (
-            {"loading": {"device": "cuda:77"}},
-            UsageError,
-            "the device 'cuda:77' cannot be used",
-            "try --device cpu",
-        ),
+        ({"editor": "rmoe"}, PluginError, f"did you mean rome or r-rome? (worker on {HOST})"),
+        ({"model": "./nowhere"}, DataError, f"./nowhere does not exist (worker on {HOST})"),
+        ({"loading": {"device": "cuda:77"}}, UsageError, "the device 'cuda:77' cannot be used"),
     ],
 )
-def test_what_a_worker_cannot_do_is_told_with_its_host(
-    ordered, plugins, changes, error, told, remedy
-):
+def test_what_a_worker_cannot_do_is_told_with_its_host(ordered, plugins, changes, error, told):
     failed = Worker(0, ordered(**changes)).start()
     assert isinstance(failed, Failed)
     again = pickle.loads(pickle.dumps(failed.error))
     assert type(again) is error
-    assert again.cause.startswith(told)
+    assert told in again.cause
     assert again.cause.count(HOST) == 1
-    assert again.remedy.startswith(remedy)
+    assert again.remedy
 
 
 def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):

@@ -5,13 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from support.builders import IDENTITY, with_entries
 from support.bundles import plugins
+from support.commands import invoked
 
 import edit_harness as eh
 from edit_harness import DataError, Divergence, Scores, Text
-from edit_harness.cli import main
 from edit_harness.data import Case, Choose, Generate, Probe
 from edit_harness.interfaces import ModelSource
 from edit_harness.registry.settings import source_of
@@ -45,21 +44,14 @@ def moved(by):
     return [Scores(SCORES.tokens, ((-0.5 + by, -0.25), (-2.0,)), SCORES.argmax), ANSWERS[1]]
 
 
-def test_the_same_answers_agree():
+def test_values_are_compared_within_the_tolerance():
     assert compared(ANSWERS) == ""
-
-
-@pytest.mark.parametrize(("by", "good"), [(1e-5, True), (2e-4, False), (-2e-4, False)])
-def test_values_are_compared_within_the_tolerance(by, good):
-    assert (compared(moved(by)) == "") is good
-
-
-def test_a_drift_of_all_values_is_seen_before_it_is_beyond_the_tolerance():
-    assert compared(moved(9e-5)).startswith("0 of 4 values before the edits are not those")
-
-
-def test_one_value_in_a_thousand_may_be_beyond():
-    assert compared(moved(2e-4), others=250) == ""
+    assert compared(moved(1e-5)) == ""
+    for by in (2e-4, -2e-4):
+        assert compared(moved(by)).startswith("1 of 4 values")
+    drift = compared(moved(9e-5))
+    assert drift.startswith("0 of 4 values before the edits are not those"), "of all values, too"
+    assert compared(moved(2e-4), others=250) == "", "one value in a thousand may be beyond"
     assert compared(moved(2e-4), others=200).startswith("1 of 804 values")
 
 
@@ -94,25 +86,18 @@ def test_a_file_comes_back(tmp_path):
     assert baseline.find([path], ("m", "float16", "x", "1", "d")) is None
 
 
-def test_divergences_before_an_edit_are_none():
+def test_a_line_has_the_content_of_its_case_and_no_divergences():
+    other = Case("1", (), CASE.probes, tags={"relation": "P17"})
+    assert len({line(case, ()).hash for case in (CASE, other)}) == 2
     assert line(CASE, [Divergence(0.0, 0.0, 9), Text("")]).answers[0] is None
 
 
-def test_the_content_of_a_case_is_in_its_hash():
-    other = Case("1", (), CASE.probes, tags={"relation": "P17"})
-    assert len({line(case, ()).hash for case in (CASE, other)}) == 2
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"baseline": 1}', "no", '{"baseline": 7}'])
-def test_a_file_that_is_none(text, tmp_path):
+def test_a_file_that_is_none_or_damaged(tmp_path):
     path = tmp_path / "b.jsonl"
-    path.write_text(text + "\n")
-    with pytest.raises(DataError, match="is no baseline"):
-        baseline.header_of(path)
-
-
-def test_a_damaged_line(tmp_path):
-    path = tmp_path / "b.jsonl"
+    for text in ("", "no", '{"baseline": 1}', '{"baseline": 7}'):
+        path.write_text(text + "\n")
+        with pytest.raises(DataError, match="is no baseline"):
+            baseline.header_of(path)
     baseline.write(path, HEADER, [])
     path.write_text(path.read_text() + '{"id": "1"}\n')
     with pytest.raises(DataError, match="is damaged"):
@@ -123,10 +108,8 @@ def test_a_mismatch_is_told_in_a_line(tmp_path):
     baseline.write(tmp_path / "x.jsonl", HEADER, [line(CASE, ANSWERS)])
     source = ModelSource("m", baselines=str(tmp_path))
     assert baseline.mismatch(source, OF_RUN, [(CASE, ANSWERS)]) == ""
-    told = baseline.mismatch(source, OF_RUN, [(CASE, moved(0.5))])
-    assert told.startswith(
-        "1 of 4 values before the edits are not those of the baseline (worst 0.5"
-    )
+    told = "1 of 4 values before the edits are not those of the baseline (worst 0.5"
+    assert baseline.mismatch(source, OF_RUN, [(CASE, moved(0.5))]).startswith(told)
     assert baseline.mismatch(ModelSource("m"), OF_RUN, [(CASE, moved(0.5))]) == ""
 
 
@@ -135,11 +118,11 @@ def pocket():
     return eh.load_model("pocket")
 
 
-@pytest.mark.parametrize("task", ["counterfact", "counterfactplus", "zsre"])
+@pytest.mark.parametrize("task", ["counterfactplus", "zsre"])
 def test_pockets_baselines_can_be_made_again(task, pocket, tmp_path):
     source = source_of(plugins(), "pocket")
     benchmark = make_benchmark(plugins(), task, {}, source)
-    run = eh.evaluate("none", task, pocket, limit=10, output=tmp_path)
+    run = eh.evaluate("none", task, pocket, limit=5, output=tmp_path)
     header, lines = of_run(run)
     found = baseline.find(baseline.shipped(source), header.place)
     assert found.header == header
@@ -158,19 +141,9 @@ def test_the_command_writes_what_a_run_answers_before_its_edits(tmp_path):
     facts = json.loads(Path(source_of(plugins(), "pocket").data["counterfact"]).read_text())[:3]
     facts[1]["requested_rewrite"]["prompt"] += " x" * 3000
     (tmp_path / "facts.json").write_text(json.dumps(facts))
-    args = ["-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}"]
-    done = CliRunner().invoke(
-        main, ["leaderboard", "baseline", *args, "--out", str(tmp_path / "b.jsonl")]
-    )
+    args = ("-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}")
+    done = invoked("leaderboard", "baseline", *args, "--out", tmp_path / "b.jsonl")
     assert done.exit_code == 0, done.output
     found = baseline.read(tmp_path / "b.jsonl")
     assert found.header.name == "pocket"
     assert [bool(each.answers) for each in found.lines.values()] == [True, False, True]
-
-
-def test_the_shipped_files_are_small():
-    files = baseline.shipped(source_of(plugins(), "pocket"))
-    assert sum(path.stat().st_size for path in files) < 1_000_000
-    assert {json.loads(path.read_text().splitlines()[0])["task"] for path in files} == {
-        "counterfact", "counterfactplus", "zsre",
-    }  # fmt: skip

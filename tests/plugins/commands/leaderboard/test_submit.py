@@ -1,8 +1,10 @@
 """The command submit: what it refuses, what it packs, and what it tells its user."""
 
 import json
+import shutil
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.builders import ROOT, with_entries
@@ -11,16 +13,9 @@ from support.commands import edit_harness
 
 from edit_harness import UsageError
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.log import VERSION
 from edit_harness_plugins.commands.leaderboard import submit
 
-pytestmark = pytest.mark.skipif(VERSION < 4, reason="rows have numbers from format 4 on")
 SAID = ("--contact", "a@example.org", "--tuned-on", "pocket")
-
-
-SHARD = {
-    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": 1, "spans": [], "visits": [],
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +27,7 @@ def made(tmp_path_factory):
 
 def changed(run, tmp_path, **fields):
     """Return a copy of a run's folder with another manifest."""
-    folder = RunFolder(tmp_path / "run")
-    folder.path.mkdir()
-    for path in run.folder.path.iterdir():
-        (folder.path / path.name).write_bytes(path.read_bytes())
+    folder = RunFolder(Path(shutil.copytree(run.folder.path, tmp_path / "run")))
     folder.write_manifest(with_entries(folder.manifest(), **fields))
     return folder.path
 
@@ -51,11 +43,8 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
         assert {"SHA256SUMS", "submission.json", "samples.jsonl"} < set(archive.namelist())
         submission = json.loads(archive.read("submission.json"))
         results = json.loads(archive.read("results.json"))
-    assert (submission["editor"], submission["model"], submission["licence"]) == (
-        "rome",
-        "pocket",
-        "CC-BY-4.0",
-    )
+    said = [submission[name] for name in ("editor", "model", "licence")]
+    assert said == ["rome", "pocket", "CC-BY-4.0"]
     assert results["results"]["post_ES,single"] == run.estimates["post_ES"].value
     again = tmp_path / "again.zip"
     edit_harness("submit", run.folder.path, *SAID, "--out", again, "--baseline", baseline)
@@ -101,7 +90,7 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     assert not (tmp_path / "b.zip").exists()
     paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
     assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
-    assert "--tuned-on pocket" in (ROOT / "README.md").read_text()
+    assert "--tuned-on pocket" in (ROOT / "docs/how-to/submit.md").read_text()
 
 
 def test_a_key_is_never_packed(made, tmp_path):
@@ -113,9 +102,7 @@ def test_a_key_is_never_packed(made, tmp_path):
     assert not (tmp_path / "b.zip").exists()
 
 
-@pytest.mark.parametrize(
-    "text", [b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16]
-)
-def test_keys_are_recognised(text):
-    assert submit.KEYS.search(b'{"a": "' + text + b'"}')
-    assert not submit.KEYS.search(text[:12])
+def test_keys_are_recognised():
+    for text in (b"sk-" + b"x" * 30, b"hf_" + b"y" * 34, b"ghp_" + b"z" * 36, b"AKIA" + b"A" * 16):
+        assert submit.KEYS.search(b'{"a": "' + text + b'"}')
+        assert not submit.KEYS.search(text[:12])

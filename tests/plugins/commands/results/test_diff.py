@@ -1,31 +1,20 @@
 """Why two runs are different ones: the command ``diff``, and what it counts."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import IDENTITY, replace, with_entries
-from support.commands import failed
+from support.commands import failed, invoked
 from support.loops import Push
 from support.made_runs import made
 
 from edit_harness import Regime
-from edit_harness.cli import main
 from edit_harness.folder.manifest import as_json
-from edit_harness_plugins.commands.results.compare import (
-    ABSENT,
-    Change,
-    changes,
-    difference,
-    grids,
-    identities,
-    short,
-)
+from edit_harness_plugins.commands.results import compare
+from edit_harness_plugins.commands.results.compare import Change
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
+tell = partial(invoked, "diff")
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +22,7 @@ def runs(folder):
     return [made(folder, editor) for editor in (Push(), Push(fails=("Ann",)))]
 
 
-@pytest.fixture
-def tell(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    return lambda *args: CliRunner().invoke(main, ["diff", *map(str, args)])
-
-
-def test_the_fields_that_differ_and_the_cases(tell, runs):
+def test_the_fields_that_differ_and_the_cases(runs):
     result = tell(*(run.folder.path for run in runs))
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
@@ -49,23 +32,19 @@ def test_the_fields_that_differ_and_the_cases(tell, runs):
     assert "2 ok edit_failed" in said
 
 
-def test_the_same_run(tell, runs):
-    path = runs[0].folder.path
-    result = tell(path, path)
+def test_the_same_run_though_it_was_made_twice(tmp_path):
+    paths = [made(tmp_path, "none", count=1, new=True).folder.path for _ in range(2)]
+    assert paths[0] != paths[1]
+    result = tell(*paths)
     assert result.exit_code == 0
     assert result.stdout == "the same run: equal fingerprints and equal rows\n"
-    assert json.loads(tell(path, path, "--json").stdout)["same"] is True
-
-
-def test_a_run_made_twice_is_the_same_but_for_seconds(folder, runs):
-    again = made(folder, Push(), new=True)
-    assert again.folder.path != runs[0].folder.path
-    assert difference(runs[0], again).same
+    assert json.loads(tell(*paths, "--json").stdout)["same"] is True
+    failed(tell(paths[0], tmp_path), 2, "is no run folder")
 
 
 def test_equal_fingerprints_and_another_row(runs):
     rows = [replace(r, status="nonfinite") if r.case == "1" else r for r in runs[0].everything]
-    found = difference(runs[0], replace(runs[0], everything=rows))
+    found = compare.difference(runs[0], replace(runs[0], everything=rows))
     assert not found.same
     assert not found.identity
     assert [(a.case, a.status, b.status) for a, b in found.cases] == [("1", "ok", "nonfinite")]
@@ -83,50 +62,37 @@ def answered(run, case, *logprobs):
 def test_larger_changes_stand_first(runs):
     one = answered(answered(runs[0], "3", -1.0, -2.0), "5", -1.0, -9.0)
     two = answered(answered(one, "3", -2.0, -1.0), "5", -1.0, -2.0)
-    found = difference(one, two)
+    found = compare.difference(one, two)
     assert [a.case for a, _ in found.cases] == ["3", "5"]
-    (*_, grid) = grids(found)
+    (*_, grid) = compare.grids(found)
     assert [(names[0], cells[0].text) for names, cells in grid.rows] == [("5", "7"), ("3", "1")]
-
-
-def test_what_stays_equal_is_not_listed(runs):
-    one = answered(runs[0], "3", -1.0, -2.0)
-    assert difference(one, replace(one)).cases == []
+    assert compare.difference(one, replace(one)).cases == []
 
 
 def test_cases_of_another_content_are_not_compared(folder, runs):
     other = made(folder, Push(), task="counterfact")
-    found = difference(runs[0], other)
+    found = compare.difference(runs[0], other)
     assert found.shared == []
     assert found.apart == 10
     assert Change("task.name", "counterfactplus", "counterfact") in found.identity
 
 
-def test_code_data_and_environment_are_told_apart(runs):
-    manifest = runs[0].manifest
-    code = [[name, "0" * 64] for name, _ in manifest.identity.code[:1]] + [
-        *manifest.identity.code[1:]
-    ]
-    (segment,) = manifest.segments
-    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
-    other = with_entries(manifest, identity={"code": code, "seed": 7}, segments=[older])
-    found = difference(runs[0], replace(runs[0], manifest=other))
-    assert {c.field for c in found.identity} == {f"code.{code[0][0]}", "seed"}
-    assert [c.field for c in found.environment] == ["environment.torch"]
-
-
-def test_more_cases_are_no_other_run(folder, runs):
+def test_environments_are_told_apart_and_more_cases_are_no_other_run(folder, runs):
     fewer = made(folder, Push(), limit=4)
-    found = difference(fewer, runs[0])
-    assert found.environment == [Change("cases", 4, 10)]
-    assert (len(found.shared), found.apart) == (4, 6)
+    (segment,) = fewer.manifest.segments
+    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
+    fewer = replace(fewer, manifest=with_entries(fewer.manifest, segments=[older]))
+    found = compare.difference(fewer, runs[0])
+    assert [c.field for c in found.environment] == ["environment.torch", "cases"]
+    assert found.environment[-1] == Change("cases", 4, 10)
+    assert (found.identity, len(found.shared), found.apart) == ([], 4, 6)
 
 
-def test_cases_of_a_sequence_are_counted_once(tell, folder):
+def test_cases_of_a_sequence_are_counted_once(folder):
     """Each is measured right after its edit and at the end, which is what is compared."""
     how = Regime("sequential", immediate=True)
     long, short = (made(folder, Push(), regime=how, count=count) for count in (10, 4))
-    found = difference(short, long)
+    found = compare.difference(short, long)
     assert len(short.everything) > 4
     assert (len(found.shared), found.apart) == (4, 6)
     assert {(one.state, two.state) for one, two in found.shared} == {(4, 10)}
@@ -134,16 +100,12 @@ def test_cases_of_a_sequence_are_counted_once(tell, folder):
     assert "6 cases are in one run alone" in said
 
 
-def test_what_is_no_run(tell, runs, tmp_path):
-    failed(tell(runs[0].folder.path, tmp_path), 2, "is no run folder")
-
-
 def test_fields_are_named_by_their_path():
     one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
-    assert list(changes(one, two)) == [
+    assert list(compare.changes(one, two)) == [
         Change("a.c", 2, 3),
-        Change("d", [1], ABSENT),
-        Change("e", ABSENT, 0),
+        Change("d", [1], compare.ABSENT),
+        Change("e", compare.ABSENT, 0),
     ]
 
 
@@ -152,13 +114,10 @@ def test_code_is_compared_package_by_package_and_fields_stand_last():
         with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)
         for lr, code in ((1, [["mine", "a"], ["ours", "b"]]), (2, [["ours", "c"], ["mine", "a"]]))
     )
-    assert identities(one, two) == [
+    assert compare.identities(one, two) == [
         Change("code.ours", "b", "c"),
         Change("editor.fields.lr", 1, 2),
     ]
-    assert identities(one, one) == []
-
-
-def test_digests_are_shown_by_their_beginnings():
-    assert short("0123456789abcdef" * 4) == "0123456789ab"
-    assert (short("a b"), short(["é"])) == ("a b", '["é"]')
+    assert compare.identities(one, one) == []
+    assert compare.short("0123456789abcdef" * 4) == "0123456789ab"
+    assert (compare.short("a b"), compare.short(["é"])) == ("a b", '["é"]')

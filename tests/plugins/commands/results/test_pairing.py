@@ -11,21 +11,12 @@ from support.oracles import bent
 from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness.run.results import Results
-from edit_harness_plugins.pairing import (
-    ALPHA,
-    JACKKNIFE,
-    MCNEMAR,
-    SIGN,
-    T_TEST,
-    Pairing,
-    _joined,
-)
+from edit_harness_plugins import pairing
+from edit_harness_plugins.pairing import ALPHA, Pairing
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
+def runs(folder):
     return made(folder, Push()), made(folder, "prompt")
 
 
@@ -34,18 +25,8 @@ def compared(runs):
     return contrasts(*runs)
 
 
-@pytest.fixture(scope="module")
-def batches(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("batches")
-    return made(folder, Push(), regime=Regime("batch", 3)), made(folder, "prompt")
-
-
-def paired(first: Results, second: Results) -> Pairing:
-    return Pairing(first, second)
-
-
-def contrasts(first, second):
-    return {each.name: each for each in paired(first, second).contrasts}
+def contrasts(*runs):
+    return {each.name: each for each in Pairing(*runs).contrasts}
 
 
 def values(run, metric, name):
@@ -65,7 +46,7 @@ def without(run, *cases):
 def test_means_are_tested_as_scipy_does(runs, compared):
     found = compared["NM"]
     one, two = (values(run, "magnitude", "post_NM") for run in runs)
-    assert found.test == T_TEST
+    assert found.test == pairing.T_TEST
     assert found.p == pytest.approx(scipy_stats.ttest_rel(two, one).pvalue)
     assert (found.first, found.second) == (pytest.approx(one.mean()), pytest.approx(two.mean()))
     assert found.difference.value == pytest.approx((two - one).mean())
@@ -78,7 +59,7 @@ def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
     one, two = (values(run, "success", "post_ES") for run in runs)
     assert set(one) | set(two) <= {0.0, 1.0}
     assert (found.gained, found.lost) == (int((two > one).sum()), int((two < one).sum()))
-    assert found.test == MCNEMAR
+    assert found.test == pairing.MCNEMAR
     assert found.gained + found.lost  # or the next line would show nothing
     expected = scipy_stats.binomtest(found.gained, found.gained + found.lost).pvalue
     assert found.p == pytest.approx(expected)
@@ -141,7 +122,7 @@ def test_a_harmonic_mean_is_tested_by_its_standard_error(runs, compared):
         if h:  # it is 0 whatever one case says
             moves += sign * sum(h**2 / (3 * c.mean() ** 2) * (c - c.mean()) for c in columns)
     t = found.difference.value / (moves.std(ddof=1) / np.sqrt(10))
-    assert (found.test, found.units, found.effect) == (JACKKNIFE, 10, None)
+    assert (found.test, found.units, found.effect) == (pairing.JACKKNIFE, 10, None)
     assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(t), 9), rel=1e-6)
     assert found.differs == (found.adjusted <= ALPHA)
 
@@ -152,63 +133,53 @@ class Pooled(Metric):
     measures = {"P": Measure("pooled", unit="")}  # noqa: RUF012
 
     def measure(self, case, before, after):
-        return {"post_P": float(len(case.id) % 2), "post_P checks": 1.0 + int(case.id)}
+        raise NotImplementedError
 
     def summarize(self, columns):
         return {"post_P": float((columns["post_P"] * columns["post_P checks"]).sum())}
 
 
 def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
-    metric = Pooled()
-    pair = [
-        replace(
-            run,
-            metrics={"pooled": metric},
-            everything=[
-                replace(r, values={"pooled": {"post_P": p, "post_P checks": 2.0}})
-                for r, p in zip(run.everything, np.linspace(0, top, 10), strict=True)
-            ],
-        )
-        for run, top in zip(runs, (0.5, 1.0), strict=True)
-    ]
-    (found,) = paired(*pair).contrasts
-    assert found.test == JACKKNIFE
+    def pooled(run, top):
+        rows = [
+            replace(r, values={"pooled": {"post_P": p, "post_P checks": 2.0}})
+            for r, p in zip(run.everything, np.linspace(0, top, 10), strict=True)
+        ]
+        return replace(run, metrics={"pooled": Pooled()}, everything=rows)
+
+    (found,) = Pairing(pooled(runs[0], 0.5), pooled(runs[1], 1.0)).contrasts
+    assert found.test == pairing.JACKKNIFE
     assert found.difference.value == pytest.approx(2 * 10 * 0.25)
 
 
 def test_cases_of_one_run_alone_are_left_out_and_counted(runs):
-    pair = paired(without(runs[0], "3"), without(runs[1], "0", "1"))
+    pair = Pairing(without(runs[0], "3"), without(runs[1], "0", "1"))
     assert [one.case for one, _ in pair.records] == ["2", "4", "5", "6", "7", "8", "9"]
     assert pair.left_out == {"measured in A alone": 2, "measured in B alone": 1}
 
 
-def test_cases_that_ask_something_else_are_left_out(runs):
-    other = replace(runs[1])
-    cases = [replace(case, tags={"new": "tag"}) if case.id == "2" else case for case in other.cases]
-    other.__dict__.update(cases=cases, by_id={case.id: case for case in cases})
-    pair = paired(runs[0], other)
-    assert "2" not in [one.case for one, _ in pair.records]
-    assert pair.left_out == {"of another content": 1}
-
-
-def test_cases_that_were_otherwise_before_the_edit_are_left_out(runs):
+def test_cases_that_ask_or_answered_something_else_before_the_edit_are_left_out(runs):
+    cases = [replace(c, tags={"new": "tag"}) if c.id == "2" else c for c in runs[1].cases]
     (record,) = [r for r in runs[1].everything if r.case == "4"]
     logprobs = [[p - 0.01 for p in row] for row in record.before[0]["logprobs"]]
     before = [{**record.before[0], "logprobs": logprobs}, *record.before[1:]]
-    pair = paired(runs[0], changed(runs[1], "4", before=before))
-    assert pair.left_out == {"unlike before the edit": 1}
+    other = changed(runs[1], "4", before=before)
+    other.__dict__.update(cases=cases, by_id={case.id: case for case in cases})
+    pair = Pairing(runs[0], other)
+    assert not {"2", "4"} & {one.case for one, _ in pair.records}
+    assert pair.left_out == {"of another content": 1, "unlike before the edit": 1}
 
 
 def test_another_model_may_say_something_else_before_the_edit(runs):
     manifest = with_entries(runs[1].manifest, identity={"model": {"digest": "another"}})
     before = [{**a, "logprobs": [[-9.0]]} for a in runs[1].records[4].before[:1]]
     other = replace(changed(runs[1], "4", before=before), manifest=manifest)
-    assert not paired(runs[0], other).left_out
+    assert not Pairing(runs[0], other).left_out
 
 
-def test_what_one_run_has_no_value_of_is_left_out_of_both(tmp_path, runs):
+def test_what_one_run_has_no_value_of_is_left_out_of_both(folder, runs):
     """A failed edit has no magnitude, and counts as a failure in success."""
-    failing = made(tmp_path, Push(fails=("Ann",)))
+    failing = made(folder, Push(fails=("Ann",)))
     found = contrasts(failing, runs[1])
     assert found["NS"].difference.n == len(NAMES)
     assert found["NM"].difference.n == len(NAMES) - 1
@@ -216,9 +187,10 @@ def test_what_one_run_has_no_value_of_is_left_out_of_both(tmp_path, runs):
     assert found["NM"].second == pytest.approx(values(runs[1], "magnitude", "post_NM")[kept].mean())
 
 
-def test_batches_are_what_is_tested(batches):
+def test_batches_are_what_is_tested(folder, runs):
     """Ten cases, three at once: four batches, of which the means are compared."""
-    pair = paired(*batches)
+    batches = made(folder, Push(), regime=Regime("batch", 3)), runs[1]
+    pair = Pairing(*batches)
     assert pair.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
     found = {each.name: each for each in pair.contrasts}["NM"]
     sides = [values(run, "magnitude", "post_NM") for run in batches]
@@ -228,39 +200,53 @@ def test_batches_are_what_is_tested(batches):
     assert found.difference.value == pytest.approx(changes.mean()) == numbers.mean()
     assert found.p == pytest.approx(scipy_stats.ttest_1samp(numbers, 0).pvalue)
     assert found.units == 4
-    assert MCNEMAR not in {each.test for each in pair.contrasts}
+    assert pairing.MCNEMAR not in {each.test for each in pair.contrasts}
+    whole = made(folder, Push(), regime=Regime("batch", 0))
+    assert Pairing(whole, whole).clusters is None, "one batch leaves its cases to be compared"
+
+
+def test_batches_of_both_sides_are_joined():
+    assert pairing._joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
+    assert len(set(pairing._joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
+
+
+def in_batches(runs, rows):
+    """Return the pair of runs with other rows, whose states tell their batches."""
+    pair = Pairing(*(replace(r, everything=e) for r, e in zip(runs, rows, strict=True)))
+    pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
+    return pair
+
+
+def test_no_difference_is_larger_than_it_can_be(runs):
+    rows = [[replace(r, state=int(i > 4)) for i, r in enumerate(run.everything)] for run in runs]
+    for each in in_batches(runs, rows).contrasts:
+        low, high = each.measure.limits
+        assert low - high <= each.difference.low <= each.difference.high <= high - low
 
 
 def test_two_runs_alike_in_few_batches_seldom_differ(runs):
     """The null, 60 times in three batches: no measure is found more often than its level says."""
-    metric = runs[0].metrics["success"]
+    metric = {"success": runs[0].metrics["success"]}
+    runs = [replace(run, metrics=metric) for run in runs]
     rng = np.random.default_rng(0)
     found = {"NS": 0, "S": 0}
+
+    def drawn(run):
+        own, shared = rng.normal(size=(10, 3)), rng.normal(size=(3, 3))
+        values = 0.5 + 0.02 * own + 0.1 * shared[np.arange(10) // 4]
+        return [
+            replace(r, state=i // 4, values={"success": dict(zip(NAMED, values[i], strict=True))})
+            for i, r in enumerate(run.everything)
+        ]
+
     for _ in range(60):
-        rows = [
-            [
-                replace(
-                    r,
-                    state=i // 4,
-                    values={"success": {f"post_{m}S": 0.5 + (0.1 * b + 0.02 * n) for m, n, b in
-                            zip("EPN", noise, shared[i // 4], strict=True)}},
-                )
-                for i, (r, noise) in enumerate(zip(run.everything, rng.normal(size=(12, 3)), strict=False))
-            ]
-            for run in runs
-            for shared in [rng.normal(size=(3, 3))]
-        ]  # fmt: skip
-        pair = paired(
-            *(
-                replace(r, metrics={"success": metric}, everything=e)
-                for r, e in zip(runs, rows, strict=True)
-            )
-        )
-        pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
-        for each in pair.contrasts:
+        for each in in_batches(runs, [drawn(run) for run in runs]).contrasts:
             if each.name in found:
                 found[each.name] += each.p <= ALPHA
     assert max(found.values()) <= 4, found  # by percentiles, S was found in a fifth of them
+
+
+NAMED = ("post_ES", "post_PS", "post_NS")
 
 
 def test_a_difference_that_is_the_same_everywhere_is_found(runs):
@@ -270,27 +256,8 @@ def test_a_difference_that_is_the_same_everywhere_is_found(runs):
         for r in runs[0].everything
     ]
     found = contrasts(runs[0], replace(runs[1], everything=rows))["NM"]
-    assert found.test == SIGN
+    assert found.test == pairing.SIGN
     assert found.p == pytest.approx(2 / 2**10)
     rest = 1 - 0.005 ** (1 / 10)
     ends = [0.5 + rest * (limit - 0.5) for limit in (-2, 2)]
     assert [found.difference.low, found.difference.high] == pytest.approx(ends)
-
-
-def test_no_difference_is_larger_than_it_can_be(runs):
-    rows = [[replace(r, state=int(i > 4)) for i, r in enumerate(run.everything)] for run in runs]
-    pair = paired(*(replace(r, everything=e) for r, e in zip(runs, rows, strict=True)))
-    pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
-    for each in pair.contrasts:
-        low, high = each.measure.limits
-        assert low - high <= each.difference.low <= each.difference.high <= high - low
-
-
-def test_one_batch_leaves_its_cases_to_be_compared(tmp_path):
-    whole = made(tmp_path, Push(), regime=Regime("batch", 0))
-    assert paired(whole, whole).clusters is None
-
-
-def test_batches_of_both_sides_are_joined():
-    assert _joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
-    assert len(set(_joined([0, 1, 2], [2, 1, 0]).tolist())) == 3

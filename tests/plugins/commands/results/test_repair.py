@@ -1,13 +1,13 @@
 """``repair``: what is damaged is moved aside and said; what was there stays as it was."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import MANIFEST, with_entries
+from support.commands import failed, invoked
 from support.folders import made
 
-from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
 from edit_harness.folder.record import Record
@@ -18,8 +18,7 @@ def run(tmp_path):
     return made(tmp_path, 0)
 
 
-def repaired(path):
-    return CliRunner().invoke(main, ["repair", str(path)])
+repaired = partial(invoked, "repair")
 
 
 def lines(path):
@@ -86,34 +85,19 @@ def test_damaged_events_stop_nobody(run):
     assert (run / "events.bad.jsonl").exists()
 
 
-def test_a_manifest_is_not_repaired_but_said(run):
-    path = run / "manifest.json"
-    path.write_text(path.read_text().replace('"visits": 6', '"visits": 5'))
-    done = repaired(run)
-    assert done.exit_code == 7
-    assert "its content was changed after it was written" in done.output
-    assert "the command that made the run writes it again" in done.output
-
-
-def test_a_run_that_is_written_to_is_not_repaired(run):
+def test_what_cannot_be_repaired_is_said(run, tmp_path):
+    path, elsewhere = run / "manifest.json", tmp_path / "elsewhere.jsonl"
+    whole = path.read_text()
+    path.write_text(whole.replace('"visits": 6', '"visits": 5'))
+    changed = "its content was changed after it was written"
+    failed(repaired(run), 7, changed, "the command that made the run writes it again")
+    path.write_text(whole)
     with RunFolder(run).writing():
-        done = repaired(run)
-    assert done.exit_code == 7
-    assert "in use by pid" in done.output
-
-
-def test_no_run_folder_is_said(tmp_path):
-    done = repaired(tmp_path)
-    assert done.exit_code == 2
-    assert "is no run folder" in done.output
-
-
-def test_a_link_is_not_followed(run, tmp_path):
-    elsewhere = tmp_path / "elsewhere.jsonl"
+        failed(repaired(run), 7, "in use by pid")
+    failed(repaired(tmp_path), 2, "is no run folder")
     (run / "samples.jsonl").rename(elsewhere)
     (run / "samples.jsonl").symlink_to(elsewhere)
-    done = repaired(run)
-    assert (done.exit_code, "is a link" in done.output) == (7, True)
+    failed(repaired(run), 7, "is a link")
 
 
 def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
@@ -124,9 +108,7 @@ def test_the_documents_of_another_run_are_said_and_no_row_moved(run, tmp_path):
     before = (run / "samples.jsonl").read_bytes()
     for name in ("manifest.json", "cases.jsonl"):
         (run / name).write_bytes((other.path / name).read_bytes())
-    done = repaired(run)
-    assert done.exit_code == 7
-    assert "manifest.json is of another run than all rows are" in done.output
+    failed(repaired(run), 7, "manifest.json is of another run than all rows are")
     assert (run / "samples.jsonl").read_bytes() == before
 
 

@@ -4,12 +4,11 @@ import json
 
 import pytest
 import torch
-from click.testing import CliRunner
 from support.builders import record
+from support.commands import failed, invoked
 from transformers import AutoModelForCausalLM
 
 import edit_harness as eh
-from edit_harness.cli import main
 from edit_harness.edits import Dense, Edit
 from edit_harness_plugins.commands.run.editing import read
 
@@ -27,27 +26,36 @@ def tell(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "facts.jsonl").write_text("\n".join(map(json.dumps, FACTS)))
-    return lambda *args: CliRunner().invoke(main, [str(arg) for arg in args])
+    return invoked
 
 
 def edit(tell, *args):
     return tell("edit", "--requests", "facts.jsonl", "--editor-args", FAST, *args)
 
 
-def failed(result, code, *parts):
-    assert result.exit_code == code, result.output
-    for part in parts:
-        assert part in " ".join(result.stderr.split())
+@pytest.fixture(scope="module")
+def model():
+    return eh.load_model("pocket")
 
 
-def test_all_facts_are_written_and_kept(tell, tmp_path):
-    result = edit(tell, "--save", "e.safetensors", "--json")
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory):
+    """A folder with an edit and the model that it makes, and what was told of it."""
+    place = tmp_path_factory.mktemp("edited")
+    (place / "facts.jsonl").write_text("\n".join(map(json.dumps, FACTS)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        saving = ("--save", "e.safetensors", "--save-model", "edited", "--json")
+        result = edit(invoked, *saving)
     assert result.exit_code == 0, result.stderr
-    told = json.loads(result.stdout)
+    return place, json.loads(result.stdout)
+
+
+def test_all_facts_are_written_and_kept(edited, model):
+    place, told = edited
     assert [r["subject"] for r in told["requests"]] == ["Sophia Loren", "Marie Curie"]
     assert all(after > before for before, after in zip(told["before"], told["after"], strict=True))
-    model = eh.load_model("pocket")
-    loaded = Edit.load(tmp_path / "e.safetensors", model.digest)
+    loaded = Edit.load(place / "e.safetensors", model.digest)
     requests = [eh.Request(**fact) for fact in FACTS]
     (after, _) = (
         model.answer([(loaded, eh.Choose(r.text, (r.target_new,)))])[0].prob(0) for r in requests
@@ -55,16 +63,14 @@ def test_all_facts_are_written_and_kept(tell, tmp_path):
     assert after == pytest.approx(told["after"][0], rel=1e-4)
 
 
-def test_a_saved_edit_is_tried(tell):
-    edit(tell, "--save", "e.safetensors")
+def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
+    monkeypatch.chdir(edited[0])
     asked = ("try", "--edit", "e.safetensors", "--max-new-tokens", 3, "--json")
     without = json.loads(tell(*asked, "--ask", QUESTION).stdout)
     assert without["request"] is None
     assert [v["prompt"] for v in without["views"]] == [QUESTION]
     fact = ("--prompt", "{} is a citizen of", "--subject", "Sophia Loren", "--target", "Japan")
-    with_fact = json.loads(tell(*asked, *fact).stdout)
-    assert len(with_fact["views"]) == 2
-    view = with_fact["views"][0]
+    view, _ = json.loads(tell(*asked, *fact).stdout)["views"]
     assert view["after"]["target"] > view["before"]["target"]
     alone = without["views"][0]["after"]
     assert view["after"]["max_logit"] == pytest.approx(alone["max_logit"], rel=1e-4)
@@ -75,8 +81,8 @@ def test_a_saved_edit_is_tried(tell):
     failed(tell(*asked), 2, "a saved edit is asked nothing", "--ask")
 
 
-def test_a_saved_edit_is_for_the_weights_it_was_made_for(tell, tmp_path):
-    edit(tell, "--save", "e.safetensors", "--save-model", "edited")
+def test_a_saved_edit_is_for_the_weights_it_was_made_for(tell, edited, monkeypatch):
+    monkeypatch.chdir(edited[0])
     failed(
         tell("try", "--edit", "e.safetensors", "--model", "edited", "--ask", QUESTION),
         4, "made for other weights",
@@ -84,17 +90,16 @@ def test_a_saved_edit_is_for_the_weights_it_was_made_for(tell, tmp_path):
     failed(tell("try", "--edit", "none.safetensors", "--ask", QUESTION), 4, "none.safetensors")
 
 
-def test_a_saved_model_is_the_edited_one(tell, tmp_path):
-    edit(tell, "--save", "e.safetensors", "--save-model", "edited")
-    model = eh.load_model("pocket")
-    loaded = Edit.load(tmp_path / "e.safetensors")
-    module = AutoModelForCausalLM.from_pretrained(tmp_path / "edited", dtype=torch.float32)
+def test_a_saved_model_is_the_edited_one(edited, model):
+    place, _ = edited
+    loaded = Edit.load(place / "e.safetensors")
+    module = AutoModelForCausalLM.from_pretrained(place / "edited", dtype=torch.float32)
     ids = torch.tensor([model.tokens.encode(QUESTION).ids])
     with torch.no_grad(), model.applied(loaded):
         expected = model.module(ids).logits
     assert torch.equal(module(ids).logits, expected)
     assert not torch.equal(model.module(ids).logits, expected)
-    plain = eh.load_model(str(tmp_path / "edited"))
+    plain = eh.load_model(str(place / "edited"))
     assert plain.tokens.encode(QUESTION) == model.tokens.encode(QUESTION)
 
 
@@ -115,24 +120,17 @@ def test_an_edit_that_is_no_change_of_weights_is_no_model(tell, tmp_path):
     result = tell("edit", "--editor", "prompt", "--requests", "facts.jsonl",
                   "--save", "p.safetensors", "--save-model", "edited")  # fmt: skip
     failed(result, 3, "no change of weights", "--save FILE")
-    assert not (tmp_path / "edited").exists()
-    assert not (tmp_path / "p.safetensors").exists()
-    result = tell(
-        "edit", "--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors"
-    )
-    assert result.exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["facts.jsonl"]
+    args = ("--editor", "prompt", "--requests", "facts.jsonl", "--save", "p.safetensors")
+    assert tell("edit", *args).exit_code == 0
     assert "Turkish" in Edit.load(tmp_path / "p.safetensors").prefix
 
 
-def test_an_edit_of_numbers_that_are_not_finite_is_not_kept(tmp_path):
-    model = eh.load_model("pocket")
+def test_an_edit_of_numbers_that_are_not_finite_is_not_kept(model, tmp_path):
     name, tensor = next(iter(model.architecture.projection(0).parameters.items()))
     broken = Edit({name: Dense(torch.full_like(tensor, float("nan")))})
-    for edit in (
-        broken,
-        Edit(info={"loss": float("nan")}),
-        Edit(info={"losses": [1.0, float("inf")]}),
-    ):
+    told = ({"loss": float("nan")}, {"losses": [1.0, float("inf")]})
+    for edit in (broken, *(Edit(info=info) for info in told)):
         with pytest.raises(eh.PluginError, match="numbers that are not finite"):
             edit.save(tmp_path / "e.safetensors")
         with pytest.raises(eh.PluginError, match="numbers that are not finite"):
@@ -157,7 +155,6 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     ("text", "message"),
     [
         ("", "has no requests"),
-        ("[]", "has no requests"),
         ("[1", "f:1: not JSON"),
         ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
         ('\n{"prompt"', "f:2: not JSON"),

@@ -1,27 +1,21 @@
-import json
-
 import pytest
 
 from edit_harness import DataError
 from edit_harness_plugins.commands.run.preparing import texts
 
 
-def test_plain_text_has_blank_lines_between_documents(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("One.\nStill one.\n\n\nTwo.\n")
-    assert list(texts(str(path))) == ["One.\nStill one.", "Two."]
-
-
-def test_plain_text_without_blank_lines_has_a_document_a_line(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("One.\nTwo.\nThree.")
-    assert list(texts(str(path))) == ["One.", "Two.", "Three."]
-
-
-def test_json_lines_have_a_field_text(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": t, "id": 1}) + "\n" for t in ("One.", "Two.")))
-    assert list(texts(str(path))) == ["One.", "Two."]
+@pytest.mark.parametrize(
+    ("name", "text", "documents"),
+    [
+        ("a.txt", "One.\nStill one.\n\n\nTwo.\n", ["One.\nStill one.", "Two."]),
+        ("a.txt", "One.\nTwo.\nThree.", ["One.", "Two.", "Three."]),
+        ("a.jsonl", '{"text": "One.", "id": 1}\n{"text": "Two."}\n', ["One.", "Two."]),
+    ],
+    ids=["blank-lines", "lines", "json-lines"],
+)
+def test_a_corpus_is_of_documents(tmp_path, name, text, documents):
+    (tmp_path / name).write_text(text)
+    assert list(texts(str(tmp_path / name))) == documents
 
 
 @pytest.mark.parametrize(

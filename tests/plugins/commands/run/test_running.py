@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.builders import IDENTITY, MANIFEST, record, with_entries
+from support.commands import stored
 
 from edit_harness import Case
 from edit_harness.cli import main
@@ -13,7 +14,6 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import encoded
 from edit_harness.folder.record import Record
 from edit_harness.run import plan
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.catalog import list as listing
 
 EDITORS = """
@@ -52,9 +52,7 @@ def tell(monkeypatch, tmp_path):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
     Path("odd.py").write_text(EDITORS)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(tmp_path / "odd.py"))
-    model = tiny_model()
-    model.module.save_pretrained("tiny")
-    model.tokens.tokenizer.save_pretrained("tiny")
+    stored(tmp_path)
     names = ("Ada", "Bob", "Ann")
     facts = [record(i, subject=name) for i, name in enumerate(names)]
     Path("facts.json").write_text(json.dumps(facts))
@@ -82,19 +80,19 @@ def test_where_every_case_failed_there_are_no_numbers(tell):
     assert "--retry-failed what failed" in tell("never")[1]
 
 
-def test_after_a_device_failed_it_is_said_what_runs_its_cases_again(tell):
-    shown, told = tell("lost")
-    assert shown.exit_code == 5
+@pytest.mark.parametrize(
+    ("editor", "code", "remedy"),
+    [
+        ("lost", 5, "start the same command again, on another device if it stays so"),
+        ("leaky", 3, "start the same command again"),
+    ],
+)
+def test_it_is_said_what_is_kept_and_how_to_go_on(tell, editor, code, remedy):
+    shown, told = tell(editor)
+    assert shown.exit_code == code
     assert "kept: 0 of 3 cases" in told
-    assert "start the same command again, on another device if it stays so" in told
-
-
-def test_after_a_leak_it_is_said_what_is_kept_and_how_to_go_on(tell):
-    shown, told = tell("leaky")
-    assert shown.exit_code == 3
-    assert "kept: 0 of 3 cases" in told
-    assert "start the same command again" in told
-    assert tell("leaky")[0].exit_code == 3, "its cases are tried again"
+    assert remedy in told
+    assert tell(editor)[0].exit_code == code, "its cases are tried again"
 
 
 def test_listed_runs_count_what_counts(tmp_path):
@@ -125,17 +123,13 @@ def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):
     assert "-shard-2-of-2-" in folder.name
 
 
-@pytest.mark.parametrize(
-    ("flags", "cause"),
-    [
-        (("--shard", "3/2"), "'3/2' is no shard: it takes I/N, with I from 1 to N"),
-        (("--shard", "1/3"), "there would be shards without a case"),
-        (("--shard", "1/2", "--edit-mode", "sequential"), "a sequence has no shards"),
-    ],
-)
-def test_a_shard_that_cannot_be_is_told(tell, monkeypatch, flags, cause):
-    monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
-    shown, told = tell("loud", *flags)
-    assert shown.exit_code == 2
-    assert cause in told
+def test_a_shard_that_cannot_be_is_told(tell):
+    for flags, cause in (
+        (["3/2"], "'3/2' is no shard: it takes I/N, with I from 1 to N"),
+        (["1/3"], "there would be shards without a case"),
+        (["1/2", "--edit-mode", "sequential"], "a sequence has no shards"),
+    ):
+        shown, told = tell("loud", "--shard", *flags)
+        assert shown.exit_code == 2
+        assert cause in told
     assert not list(Path("results").glob("*"))

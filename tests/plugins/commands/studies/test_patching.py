@@ -7,7 +7,7 @@ import torch
 from edit_harness import PluginError, Request, UsageError
 from edit_harness.model.model import Model
 from edit_harness.model.weights import of_module
-from edit_harness.testing.tiny import CONFIGS, tiny_model
+from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.commands.studies.trace import patching
 from edit_harness_plugins.commands.studies.trace.patching import KINDS, Fact, Method
 from edit_harness_plugins.loading.chat import chat_frame
@@ -18,7 +18,6 @@ REQUESTS = [
     Request("It rains in the city of {}", "Oslo", "today"),
 ]
 DEPTH = {"gpt2": "n_layer", "gptj": "n_layer", "bloom": "n_layer"}
-EXPERTS = ("mixtral", "qwen2_moe")
 TOLERANCE = 1e-6
 """Of a probability, relative: models of fp64, some of which attend in fp32 all the same."""
 
@@ -49,9 +48,13 @@ def same(ours, theirs, rtol=TOLERANCE):
             np.testing.assert_allclose(values, other.restored[kind], rtol)
 
 
-@pytest.mark.parametrize("family", [name for name in CONFIGS if name not in EXPERTS])
+FAMILIES = ["gpt2", "gptj", "gpt_neo", "bloom", "llama", "gemma2"]
+"""Blocks one after another and side by side, lists of kinds, other positions, a window, norms after."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
-    model = deep(family)
+    model = deep(family, layers=3)
     before = of_module(model.module)
     ours = traced(model, window=2)
     same(ours, one_by_one(model, window=2))
@@ -62,12 +65,11 @@ def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
     )
 
 
-@pytest.mark.parametrize("family", EXPERTS)
-def test_experts_are_traced_but_for_their_mlps(family):
-    model = deep(family, dtype=torch.float32)  # their products are not made in fp64
+def test_experts_are_traced_but_for_their_mlps():
+    model = deep("mixtral", dtype=torch.float32)  # their products are not made in fp64
     method = {"window": 2, "kinds": ("hidden", "attention")}
-    ours = traced(model, **method)
-    same(ours, one_by_one(model, **method), rtol=1e-3)
+    ours = traced(model, REQUESTS[:1], **method)
+    same(ours, one_by_one(model, REQUESTS[:1], **method), rtol=1e-3)
     assert all(np.ptp(one.restored["hidden"]) > 0.01 * one.clean for one in ours)
 
 
@@ -75,7 +77,7 @@ def test_experts_are_traced_but_for_their_mlps(family):
     "options", [{"padding": "left"}, {"batch_rows": 3}, {"batch_tokens": 20}], ids=str
 )
 def test_how_rows_are_batched_changes_nothing(options):
-    same(traced(deep("llama", **options), window=3), traced(deep("llama"), window=3))
+    same(traced(deep("llama", layers=3, **options)), traced(deep("llama", layers=3)))
 
 
 def test_noises_and_tokens_share_a_pass_for_each_state(monkeypatch):
@@ -118,13 +120,6 @@ def test_a_batch_that_memory_does_not_hold_is_halved(monkeypatch):
     assert model.halved
 
 
-def test_weights_that_are_elsewhere_are_traced_alike(tmp_path):
-    accelerate = pytest.importorskip("accelerate")
-    model, other = deep("llama"), deep("llama")
-    accelerate.disk_offload(other.module, tmp_path, execution_device=torch.device("cpu"))
-    same(traced(Model(other.module, other.tokens.tokenizer)), traced(model))
-
-
 def test_a_chat_template_moves_the_subject_with_its_prompt():
     from support.chats import chatty
 
@@ -136,17 +131,14 @@ def test_a_chat_template_moves_the_subject_with_its_prompt():
     same(traced(model, **method), one_by_one(model, **method))
 
 
-def test_putting_back_all_that_the_noise_reached_brings_the_answer_back():
+def test_putting_back_what_the_answer_is_read_at_brings_it_back_and_nothing_else_of_its_layer():
     model = deep()
     fact = Fact.recalled(model, REQUESTS[2])
     assert fact.subject == range(len(fact) - 1, len(fact))  # one token, which the answer is read at
     (one,) = patching.trace(model, [fact], Method(samples=2))
     np.testing.assert_allclose(one.restored["hidden"][:, -1], one.clean, TOLERANCE)
     assert abs(one.noised - one.clean).min() > 1e-4 * one.clean
-
-
-def test_the_last_state_of_the_last_token_is_the_answer_and_no_other_of_its_layer_matters():
-    (one,) = traced(deep(), [REQUESTS[0]])
+    (one,) = traced(model, [REQUESTS[0]])
     hidden = one.restored["hidden"][:, :, -1]
     np.testing.assert_allclose(hidden[:, -1], one.clean, TOLERANCE)
     np.testing.assert_allclose(hidden[:, :-1], np.tile(one.noised[:, None], hidden.shape[1] - 1))

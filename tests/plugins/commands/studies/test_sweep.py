@@ -1,14 +1,15 @@
 """``sweep``: its points are ordinary runs of cases that tests leave alone, and its best is a preset."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from support.builders import record
+from support.commands import stored
 
 from edit_harness.cli import main
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run.preset_file import typed
 from edit_harness_plugins.commands.studies.sweep import sweep as module
 
@@ -30,9 +31,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
-        model = tiny_model()
-        model.module.save_pretrained("tiny")
-        model.tokens.tokenizer.save_pretrained("tiny")
+        stored(path)
         facts = [record(i, subject=name) for i, name in enumerate(NAMES)]
         facts[1]["requested_rewrite"]["prompt"] = "no place for a subject"
         Path("facts.json").write_text(json.dumps(facts))
@@ -56,10 +55,8 @@ def test_the_last_cases_are_tried_and_the_first_left_to_test(swept):
     assert data["cases"] == ["5", "6"]
     assert "the last 2 cases of 7; the first 5 are left to test: --limit 5" in told
     assert "4 points: layer 0, 1; fact_token subject_last, last" in told
-    assert [point["fields"] for point in data["points"]] == [
-        {"layer": layer, "fact_token": token}
-        for layer in (0, 1)
-        for token in ("subject_last", "last")
+    assert [tuple(point["fields"].values()) for point in data["points"]] == [
+        *product((0, 1), ("subject_last", "last"))
     ]
 
 
@@ -114,9 +111,8 @@ def test_the_best_fields_become_a_preset(swept):
     given = [f"{n}={typed(v)}" for n, v in kept["fields"].items() if not isinstance(v, list)]
     invoke("run", "-m", "tiny", *TASK, "--editor-args", ",".join(given), "--samples", "0,2,6", "-q")
     assert len(list(Path("results").iterdir())) == 1, "the fields are the same"
-    manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest["preset"].startswith("tuned (layer, fact_token by 2 cases of counterfact, S ")
-    assert manifest["tuned"]["cases"] == 2
+    again = json.loads((run / "manifest.json").read_text())
+    assert (again["preset"], again["tuned"]["cases"]) == (manifest["preset"], 2)
 
 
 def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):
@@ -153,21 +149,11 @@ def test_one_field_has_a_table(folder):
     assert told == ""
 
 
-def test_a_task_without_the_usual_measures_has_its_own_mapped(tmp_path):
-    args = ("-t", "zsre", "--layers", "0", "--dev", "1", "-o", str(tmp_path), "--json")
-    shown, told = invoke("sweep", *args)
-    assert shown.exit_code in (0, 1), told
-    (point,) = json.loads(shown.stdout)["points"]
-    assert {"ET", "PT"} <= point["measures"].keys()
-
-
 @pytest.mark.parametrize(
     ("args", "code", "cause"),
     [
-        ((*ROME,), 2, "a sweep without a grid has nothing to try"),
         ((*ROME, "--grid", "lr=0.5,-1"), 2, "at lr=-1.0: editor rome: field lr=-1.0 is not float > 0"),
         (("--layers", "0", "--editor-args", PLAIN), 4, "at layer=0: there is no second moment"),
-        ((*ROME, "--layers", "2"), 2, "--layers has '2', and the model has layers 0 to 1"),
         ((*ROME, "--layers", "0", "--dev", "4"), 2,
          "task counterfact has 6 cases, and --dev 4 would leave fewer than that to test"),
         ((*ROME, "--layers", "0", "--editor-args", "layer=1"), 2,
@@ -189,8 +175,8 @@ def test_what_is_wrong_is_said_before_anything_runs(folder, args, code, cause):
 
 def test_the_bundled_model_keeps_its_facts_early_at_the_subjects_last_token(tmp_path):
     """As the patching test and the causal trace find; ROME's figure 5, in small."""
-    grid = ("--layers", "0,2,4,5", "--tokens", "subject_last,last")
-    shown, told = invoke("sweep", *grid, "--dev", "6", "--json", "-o", str(tmp_path))
+    grid = ("--layers", "0,2,5", "--tokens", "subject_last,last")
+    shown, told = invoke("sweep", *grid, "--dev", "4", "--json", "-o", str(tmp_path))
     assert shown.exit_code == 0, told
     data = json.loads(shown.stdout)
     assert data["best"]["fact_token"] == "subject_last"

@@ -1,14 +1,13 @@
 """The command ``trace`` on the bundled model: where its facts are, and what bad input is told."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats as scipy_stats
-from support.pocket_flips import flip_share
+from support.commands import failed
 
 from edit_harness import DataError, Request, ResourceError, stats
 from edit_harness.cli import main
@@ -19,16 +18,9 @@ from edit_harness.run import assembly
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.studies.trace import trace as command
 from edit_harness_plugins.commands.studies.trace.patching import Fact, Method, Traced
-from edit_harness_plugins.commands.studies.trace.trace import (
-    END,
-    FIRST,
-    FURTHER,
-    LAST,
-    MIDDLE,
-    NEXT,
-    ROLES,
-)
+from edit_harness_plugins.commands.studies.trace.trace import ROLES
 
+FIRST, MIDDLE, LAST, NEXT, FURTHER, END = ROLES
 FACT = ("--prompt", "{} plays the sport of", "--subject", "Lionel Messi")
 HOSTILE = "<script>\x1b[31m"
 
@@ -45,13 +37,6 @@ def tell(monkeypatch, pocket):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(assembly, "load", lambda *_, **__: pocket)
     return lambda *args: CliRunner().invoke(main, ["trace", *map(str, args)])
-
-
-def failed(result, code, *texts):
-    assert result.exit_code == code, result.output
-    for text in texts:
-        assert text in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
@@ -78,61 +63,36 @@ def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
     assert late.index(max(late)) >= 3  # the attention of the last token fetches it
 
 
-def test_layers_whose_state_carries_another_subjects_answer_over_are_those_of_the_trace(
-    tell, pocket
-):
-    """Patching a subject's last token by another's, and restoring it, tell the same of each layer."""
-    result = tell("-t", "counterfactplus", "-L", 8, "--samples", 2, "--kinds", "hidden", "--json")
-    grid = json.loads(result.stdout)["indirect_effects"]["hidden"]
-    effects = [grid[ROLES.index(LAST)][layer]["value"] for layer in range(6)]
-    for layer, flips in ((0, True), (2, True), (4, False), (5, False)):
-        share = flip_share(pocket, layer, 12)
-        assert share > 0.7 if flips else share < 0.5, (layer, share)
-        assert (effects[layer] > 0.5 * max(effects)) == flips
-
-
 def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
     result = tell(*FACT, "--samples", 2)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert max(map(len, lines)) <= 80
     assert "fact     Lionel Messi plays the sport of → football" in lines
-    heads = [line for line in lines if line.startswith("Indirect effect of")]
-    assert heads == [
-        "Indirect effect of a hidden state",
-        "Indirect effect of MLP outputs",
-        "Indirect effect of attention outputs",
-    ]
+    heads = [line.partition(" of ")[2] for line in lines if line.startswith("Indirect effect")]
+    assert heads == ["a hidden state", "MLP outputs", "attention outputs"]
     assert sum(line.startswith("i*") for line in lines) == 3
     assert "layer from left to right; pale 0.00, dark" in result.stdout
 
 
 def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
     args = (*FACT, "--samples", 2, "--kinds", "mlp", "--json")
-    one, again, other = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
+    one, again, seeded = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
     assert one == again
-    found = json.loads(one)
-    assert found["noise"] | {"of_embeddings": 0} == {
-        "standard_deviations": 3.0, "of_embeddings": 0, "samples": 2, "seed": 0
-    }  # fmt: skip
-    assert found["facts"] == {
-        "task": None, "known": 1, "asked": 1, "digest": json.loads(other)["facts"]["digest"]
-    }  # fmt: skip
+    found, other = json.loads(one), json.loads(seeded)
+    del found["noise"]["of_embeddings"]
+    assert found["noise"] == {"standard_deviations": 3.0, "samples": 2, "seed": 0}
+    assert found["facts"] == {**other["facts"], "task": None, "known": 1, "asked": 1}
     assert list(found["indirect_effects"]) == ["mlp"]
-    assert found["probability"]["clean"] == json.loads(other)["probability"]["clean"]
-    assert found["probability"]["noised"] != json.loads(other)["probability"]["noised"]
+    assert found["probability"]["clean"] == other["probability"]["clean"]
+    assert found["probability"]["noised"] != other["probability"]["noised"]
 
 
-def test_a_target_may_be_given(tell):
-    result = tell(*FACT, "--target", "basketball", "--samples", 1, "--kinds", "hidden", "--json")
+def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
+    result = tell(*FACT, "--target", "basketball", "--samples", 1, "--kinds", "mlp", "--json")
     found = json.loads(result.stdout)
     assert found["fact"] == "Lionel Messi plays the sport of → basketball"
     assert found["probability"]["clean"]["value"] < 0.5
-
-
-def test_one_number_has_no_interval(tell):
-    args = (*FACT, "--samples", 1, "--kinds", "mlp")
-    found = json.loads(tell(*args, "--json").stdout)
     assert {(e["low"], e["high"]) for e in found["probability"].values()} == {(None, None)}
 
 
@@ -142,10 +102,9 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
     args = ("--prompt", "{} is in", "--subject", f"Rome{HOSTILE}", "--samples", 1)
     result = tell(*args, "--kinds", "hidden", "--html", page, "--png", image)
     assert result.exit_code == 0, result.output
-    assert "\x1b" not in result.stdout
     text = page.read_text()
+    assert "\x1b" not in result.stdout + text
     assert "<script" not in text
-    assert "\x1b" not in text
     assert "&lt;script&gt;" in text
     assert image.read_bytes().startswith(b"\x89PNG")
     assert f"saved    {page}" in result.stderr.replace("\n", "")
@@ -179,7 +138,7 @@ def test_only_known_facts_are_traced_each_once_until_there_are_enough(pocket):
     asked = [wrong, without, true[0], true[0], true[1]]
     facts, _, line = command.known(pocket, asked, None, "mine")
     assert [fact.text for fact in facts] == [request.text for request in true]
-    assert line == ("2 of the first 3 facts of mine: the model answers their true object first")
+    assert line == "2 of the first 3 facts of mine: the model answers their true object first"
     assert command.known(pocket, asked, 1, "mine")[1] == 2
     with pytest.raises(DataError, match="knows none of the 1 fact of mine that have") as error:
         command.known(pocket, [wrong, without], None, "mine")
@@ -246,19 +205,6 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     assert found.total.value == pytest.approx(0.9 - np.mean([t.noised.mean() for t in traces]))
 
 
-def test_a_kind_that_no_fact_has_is_missing():
-    found = command.of_facts([traced(2, range(1), seed=s) for s in range(12)])
-    missing = found.indirect["hidden"][ROLES.index(MIDDLE)][0]
-    assert missing.n == 0
-    assert math.isnan(missing.value)
-    heat = command.heat_maps(found, 1)[0]
-    assert heat.values[ROLES.index(MIDDLE)] == [None] * LAYERS
-    only = finite(command.as_data(found))["indirect_effects"]["hidden"][ROLES.index(MIDDLE)][0]
-    assert json.loads(json.dumps(only, allow_nan=False)) == {
-        "value": None, "low": None, "high": None, "n": 0
-    }  # fmt: skip
-
-
 def test_intervals_are_those_of_stats_over_facts():
     traces = [traced(2, range(1), seed=s) for s in range(30)]
     found = command.of_facts(traces)
@@ -269,12 +215,20 @@ def test_intervals_are_those_of_stats_over_facts():
     assert (shown.low, shown.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
 
 
+def test_a_kind_of_token_that_no_fact_has_is_missing():
+    found = command.of_facts([traced(2, range(1))])
+    place = ROLES.index(MIDDLE)
+    assert found.indirect["hidden"][place][0].n == 0
+    assert command.heat_maps(found, 1)[0].values[place] == [None] * LAYERS
+    only = finite(command.as_data(found))["indirect_effects"]["hidden"][place][0]
+    assert only == {"value": None, "low": None, "high": None, "n": 0}
+
+
 def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     one = traced(4, range(1, 3), noises=20)
     found = command.of_fact(one, ["The", " Sp", "ace", " is"])
     assert found.rows == ("The", " Sp*", "ace*", " is")
-    assert (found.clean.value, found.clean.n) == (0.9, 1)
-    assert found.total.n == 20
+    assert (found.clean.value, found.clean.n, found.total.n) == (0.9, 1, 20)
     assert found.total.low < found.total.value < found.total.high
     assert found.indirect["hidden"][0][0].value == 0
     expected = (one.restored["mlp"][:, 3, 1] - one.noised).mean()
@@ -291,14 +245,9 @@ def test_maps_share_one_scale():
     assert mlp.title == "Indirect effect of MLP outputs of 2 layers around each"
 
 
-def test_one_noise_has_no_interval():
-    one = traced(3, range(1), noises=1)
-    found = command.of_fact(one, ["a", "b", "c"])
-    assert command.shown(found.noised) == f"{one.noised[0]:.2f}"
-    assert command.shown(replace(found.noised, value=-0.001)) == "0.00"
-
-
 def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
+    alone = command.of_fact(traced(2, range(1), noises=1), ["Ada", " lives"])
+    assert command.shown(replace(alone.noised, value=-0.001)) == "0.00", "one has no interval"
     own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
     found = command.of_fact(own, ["Ada", " lives"])
     most = scipy_stats.beta.ppf(0.995, 2 * 0.06 + 1, 2 - 2 * 0.06)  # as of a share of 0.06 of 2

@@ -4,18 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edit_harness.stats import Estimate, column_means, estimates
 from edit_harness_plugins.commands.studies.reproduce import verdicts
 from edit_harness_plugins.commands.studies.reproduce.packs import Expected
-from edit_harness_plugins.commands.studies.reproduce.verdicts import (
-    APART,
-    OUTSIDE,
-    UNTOLD,
-    WITHIN,
-)
+from edit_harness_plugins.commands.studies.reproduce.verdicts import APART, OUTSIDE, UNTOLD, WITHIN
 
 
 def estimate(value, half=0.0, n=100):
@@ -43,11 +36,10 @@ def test_two_samples_of_one_mean_are_outside_as_often_as_the_level_says():
 
 def test_rounding_is_allowed_for_in_full():
     """A number that was rounded is at most half a digit from what it was."""
-    for exact in np.linspace(0, 1, 997):
-        assert (
-            abs(round(exact, 2) - exact)
-            <= verdicts.tolerance(estimate(exact), printed(round(exact, 2), places=2), 0.99) + 1e-12
-        )
+    for exact in np.linspace(0, 1, 97):
+        cell = printed(round(exact, 2), places=2)
+        allowed = verdicts.tolerance(estimate(exact), cell, 0.99)
+        assert abs(round(exact, 2) - exact) <= allowed + 1e-12
 
 
 def test_the_width_is_that_of_the_side_on_which_the_printed_number_is():
@@ -67,24 +59,22 @@ def test_an_interval_of_another_level_is_taken_to_ours():
     assert found == pytest.approx((wide.high - wide.low) / 2, rel=0.1)
 
 
-@given(
-    ours=st.floats(0, 1), value=st.floats(0, 1), allowed=st.floats(0, 1), most=st.floats(0, 1),
-    n=st.integers(0, 60),
-)  # fmt: skip
-def test_a_verdict_is_what_its_words_say(ours, value, allowed, most, n):
-    verdict = verdicts.of_value(estimate(ours, n=n), value, allowed, most).verdict
-    near = abs(ours - value) <= allowed
-    if n < verdicts.LEAST:
-        assert verdict == UNTOLD
-    elif near:
-        assert verdict == (WITHIN if allowed <= most else UNTOLD)
-    else:
-        assert verdict == OUTSIDE
-
-
-def test_no_number_is_never_within():
-    assert verdicts.of_value(estimate(math.nan), 0.5, 1.0, 1.0).verdict == APART
-    assert verdicts.of_value(estimate(0.5), 0.5, math.inf, 0.1).verdict == UNTOLD
+@pytest.mark.parametrize(
+    ("ours", "n", "allowed", "most", "verdict"),
+    [
+        (0.6, verdicts.LEAST, 0.1, 0.1, WITHIN),
+        (0.6, verdicts.LEAST, 0.09, 0.1, OUTSIDE),
+        (0.4, verdicts.LEAST, 0.09, 0.05, OUTSIDE),
+        (0.6, verdicts.LEAST, 0.2, 0.1, UNTOLD),
+        (0.6, verdicts.LEAST - 1, 0.2, 0.2, UNTOLD),
+        (0.9, verdicts.LEAST - 1, 0.2, 0.2, UNTOLD),
+        (0.5, 100, math.inf, 0.1, UNTOLD),
+        (math.nan, 100, 1.0, 1.0, APART),
+    ],
+)
+def test_a_verdict_is_what_its_words_say(ours, n, allowed, most, verdict):
+    """Of 0.5, as it was printed."""
+    assert verdicts.of_value(estimate(ours, n=n), 0.5, allowed, most).verdict == verdict
 
 
 def test_what_would_let_a_quarter_of_the_table_pass_says_nothing():
@@ -92,7 +82,7 @@ def test_what_would_let_a_quarter_of_the_table_pass_says_nothing():
     assert verdicts.coarsest([1.0, 1.0], 0.005) == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
 def test_printed_shares_of_one_truth_are_seldom_taken_apart(share):
     """Every outcome of two samples of 81, by its probability."""
     n = 81

@@ -1,0 +1,58 @@
+"""Results in a notebook: the table, the frames and the plot show the run's own numbers."""
+
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+from edit_harness.folder.folder import RunFolder
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import report
+from edit_harness.run.results import Results
+from edit_harness_plugins.reading import own_metrics
+
+matplotlib.use("agg")
+FOLDER = RunFolder.at(str(Path(__file__).parents[2] / "contracts/runs/single"))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return Results.read(FOLDER, own_metrics(Plugins.installed(), FOLDER))
+
+
+def test_the_table_of_a_notebook_is_that_of_the_terminal(run):
+    _, *lines = unescape(run._repr_html_()).removesuffix("</table>").split("<tr>")
+    shown = [line.replace("<td>", " ").split() for line in lines]
+    assert shown == [line.split() for line in run.table().splitlines()]
+
+
+def test_names_from_outside_are_escaped(run):
+    (line, *_) = run.lines
+    page = report.html([replace(line, name="<script>")], "<b>")
+    assert "<script>" not in page
+    assert "<b>" not in page
+
+
+def test_a_frame_has_each_estimate_as_a_fraction(run):
+    frame = run.to_frame()
+    assert list(frame.index) == list(run.estimates)
+    assert list(frame.loc["post_ES"]) == [*vars(run["ES"]).values()]
+
+
+def test_a_frame_of_cases_has_the_values_that_the_estimates_are_means_of(run):
+    frame = run.to_frame(cases=True)
+    assert list(frame.index) == run.planned
+    assert frame["post_NS"].mean() == pytest.approx(run["NS"].value)
+
+
+def test_a_plot_has_each_percent_before_and_after(run):
+    ax = run.plot()
+    before, after = (container.lines[0].get_xdata() for container in ax.containers)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert after[names.index("NS")] == pytest.approx(100 * run["NS"].value)
+    assert before[names.index("NS")] == pytest.approx(100 * run["pre_NS"].value)
+    assert "NKL" not in names
+    assert not np.isnan(after).any()
