@@ -172,7 +172,7 @@ def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
         (Regime("batch", 2), {"0", ("text", 3)}, [("0", 1), ("text", 3)]),
         (Regime("sequential", 2), {("text", 7)}, [("text", 7)]),
     ],
-    ids=str,
+    ids=["single", "batch", "sequential"],
 )
 def test_a_replay_puts_controls_to_the_models_that_were_drawn(regime, wanted, measured):
     text = Case("text", (), (Probe("control", Choose("a", ("b",))),))
