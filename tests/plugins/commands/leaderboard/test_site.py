@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import replace
-from support.page_runs import of_editor, small
+from support.page_runs import altered, of_editor, small
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run import report
@@ -62,7 +62,7 @@ def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_w
     badges = ("reproduced", "recomputed", "replayed 300/300", "replayed 300/300")
     cases = [replace(base.cases[0], id=f"c{i}") for i in range(40)]
     many = altered(base, cases, [replace(base.records[0], case=case.id) for case in cases])
-    runs = [editor(many, name, *levels) for name, levels in LEVELS.items()]
+    runs = [of_editor(many, name, *levels) for name, levels in LEVELS.items()]
     by_badge = [Entrant(run, "", b) for run, b in zip(runs, badges, strict=True)]
     (board,) = boards_of(by_badge)
     best = {row.run.label: board.is_best(row, "ES") for row in board.rows}

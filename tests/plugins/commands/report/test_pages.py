@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from support.page_runs import STRINGS, copies, small
+from support.builders import replace
+from support.page_runs import STRINGS, altered, copies, small
 
 from edit_harness.run import report
 from edit_harness_plugins.commands.report import page
