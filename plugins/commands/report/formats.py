@@ -221,14 +221,13 @@ def latex(grids: Sequence[Grid]) -> str:
 
 def _in_units(grid: Grid) -> Grid:
     """Return a table whose columns of small numbers are in a unit that their heads name."""
-    heads, columns = list(grid.columns), list(zip(*(cells for _, cells in grid.rows), strict=True))
+    heads = list(grid.columns)
+    columns = list(map(list, zip(*(cells for _, cells in grid.rows), strict=True)))
     for i, cells in enumerate(columns):
         found = [float(n) for c in cells for n in NUMBER.findall(f"{c.text} {c.detail}")]
         if 0 < max(found, default=0.0) < SMALL:
             heads[i] += f" ({UNIT})"
-            columns[i] = tuple(
-                replace(c, text=_times(c.text), detail=_times(c.detail)) for c in cells
-            )
+            columns[i] = [replace(c, text=_times(c.text), detail=_times(c.detail)) for c in cells]
     rows = [(own[0], [column[i] for column in columns]) for i, own in enumerate(grid.rows)]
     return replace(grid, columns=heads, rows=rows)
 

@@ -17,19 +17,14 @@ from edit_harness.errors import UsageError, one_line, printable
 
 from . import templates, written
 from .facts import grouped
-from .formats import Cell, Grid, rich
+from .formats import Cell, Grid, Row, rich
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-STYLE: Any = {
-    "svg.hashsalt": "edit-harness",
-    "text.parse_math": False,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+STYLE: Any = {"svg.hashsalt": "edit-harness", "text.parse_math": False, "font.size": 9}
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False}
 DOTS = 150
 """Dots of a PNG in an inch."""
 IMAGES = (".png", ".svg", ".pdf")
@@ -49,9 +44,8 @@ MOST = 24
 def check(name: str = "") -> None:
     """Raise `UsageError` if nothing can be drawn, or not as a name's end says."""
     if name and Path(name).suffix.lower() not in IMAGES:
-        raise UsageError(
-            f"the name {name} tells no kind of image", f"end it with {', '.join(IMAGES)}"
-        )
+        known = ", ".join(IMAGES)
+        raise UsageError(f"the name {name} tells no kind of image", f"end it with {known}")
     if find_spec("matplotlib") is None:
         raise UsageError("figures need matplotlib", "pip install 'edit-harness[figures]'")
 
@@ -89,13 +83,7 @@ class HeatMap:
     def key(self) -> str:
         """What the shades mean."""
         least, most = map(self.text, self.scale)
-        best = f"; underlined {self.outlined}" if self.best else ""
-        return f"pale {least}, dark {most}{best}"
-
-    @property
-    def outlined(self) -> str:
-        """The number of the cell that is outlined."""
-        return self.text(self.values[self.best[0]][self.best[1]]) if self.best else ""
+        return f"pale {least}, dark {most}{'; underlined the best cell' * bool(self.best)}"
 
     def text(self, value: float | None) -> str:
         """Return a number as it is shown."""
@@ -111,13 +99,10 @@ class HeatMap:
 
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
     """Return a map for a terminal of some columns: every number on its shade."""
-    rows = [
-        (
-            [one_line(name)],
-            [Cell(heat.text(v), style=_style(heat, y, x)) for x, v in enumerate(own)],
-        )
-        for y, (name, own) in enumerate(zip(heat.rows, heat.values, strict=True))
-    ]
+    rows: list[Row] = []
+    for y, (name, own) in enumerate(zip(heat.rows, heat.values, strict=True)):
+        cells = [Cell(heat.text(v), style=_style(heat, y, x)) for x, v in enumerate(own)]
+        rows.append(([one_line(name)], cells))
     notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
     columns = [one_line(name) for name in heat.columns]
     grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
@@ -180,7 +165,7 @@ def image(maps: Sequence[HeatMap], path: Path, title: str = "") -> None:
     heights = [0.3 * len(heat.rows) + 1.1 for heat in maps]
     across = max((len(heat.columns) for heat in maps), default=1)
     width = 3.5 + (0.42 if across <= MOST else 0.14) * across
-    form = path.suffix.lower().lstrip(".") if path.suffix.lower() in IMAGES else "png"
+    form = path.suffix.lower()[1:]
     # Neither when nor by what it was made: the same maps are the same bytes.
     about = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
     # A token may have a character that the font lacks; a box stands for it.
@@ -215,8 +200,7 @@ def _panel(ax: Axes, heat: HeatMap) -> AxesImage:
     ax.set_yticks(range(len(heat.rows)), [one_line(name) for name in heat.rows])
     if heat.best:
         y, x = heat.best
-        box = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, color=BEST, linewidth=2)
-        ax.add_patch(box)
+        ax.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, color=BEST, lw=2))
     for y, row in enumerate(heat.values if step == 1 else ()):
         for x, value in enumerate(row):
             ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=8,

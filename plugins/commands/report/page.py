@@ -136,18 +136,18 @@ class Board:
     @cached_property
     def score(self) -> str:
         """The measure that rows are sorted by: `HARMONIC`, or the first that has a better direction."""
-        return next(
-            (n for n in (HARMONIC, *self.columns) if n in self.columns and self.columns[n].better),
-            "",
-        )
+        names = [name for name, measure in self.columns.items() if measure.better]
+        return HARMONIC if HARMONIC in names else next(iter(names), "")
 
     @cached_property
     def rows(self) -> Sequence[Entrant]:
         """The runs in their order."""
-        names = sorted(
-            self.entrants, key=lambda r: (r.model, r.run.label, r.run.manifest.fingerprint)
-        )
-        return sorted(names, key=lambda row: (not unedited(row.run), -self._merit(row, self.score)))
+
+        def order(row: Entrant) -> tuple[Any, ...]:
+            names = row.model, row.run.label, row.run.manifest.fingerprint
+            return not unedited(row.run), -self._merit(row, self.score), *names
+
+        return sorted(self.entrants, key=order)
 
     def _merit(self, row: Entrant, name: str) -> float:
         if name not in row.lines:
@@ -176,19 +176,13 @@ class Board:
 
 def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    found = [
-        Board(Protocol.of(own[0].run), own)
-        for own in grouped(entrants, lambda e: Protocol.of(e.run))
-    ]
-    return sorted(
-        found,
-        key=lambda b: (
-            b.protocol.task,
-            b.protocol.version,
-            b.protocol.regime != "single",
-            astuple(b.protocol),
-        ),
-    )
+
+    def order(board: Board) -> tuple[Any, ...]:
+        of = board.protocol
+        return of.task, of.version, of.regime != "single", astuple(of)
+
+    groups = grouped(entrants, lambda each: Protocol.of(each.run))
+    return sorted((Board(Protocol.of(own[0].run), own) for own in groups), key=order)
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -204,10 +198,7 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     data = [explored(run, BUDGET // len(runs) - TABLES) for run in runs]
     return {
         "level": f"{LEVEL:.0%}",
-        "runs": [
-            _told(run, sum("probes" in case for case in found["cases"]))
-            for run, found in zip(runs, data, strict=True)
-        ],
+        "runs": [_told(run, found["cases"]) for run, found in zip(runs, data, strict=True)],
         "data": embedded({"runs": data}),
         "facts": facts,
         "besides_heads": layouts.BESIDES,
@@ -215,14 +206,14 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def _told(run: Results, embedded: int) -> dict[str, Any]:
+def _told(run: Results, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     main = shown(run, verbose=False)
     return {
         "run": run,
         "effects": side_effects(run).effects,
         "model": Entrant(run, "").model,
         "task": run.manifest.identity.task,
-        "embedded": embedded,
+        "embedded": sum("probes" in case for case in cases),
         "lines": main,
         "details": [line for line in run.lines if line not in main],
         "followed": any(line.immediate for line in run.lines),
@@ -266,9 +257,7 @@ def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]
         if spent <= budget:
             whole = data | {"probes": _probes(case, record)}
             spent += len(embedded(whole)) + 1
-            if not place or spent <= budget:
-                data = whole
-        yield data
+        yield whole if spent <= budget or not place else data
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:

@@ -18,10 +18,7 @@ from ..run.flags import EditingFlags, LoadingFlags, Options
 from ..run.measuring import COUNT, JSON, SEED
 
 HTML: dict[str, Any] = {"metavar": "FILE", "help": "Heat maps as a page."}
-PNG: dict[str, Any] = {
-    "metavar": "FILE",
-    "help": "Heat maps as an image: .png, .svg or .pdf; needs matplotlib.",
-}
+PNG: dict[str, Any] = {"metavar": "FILE", "help": "As .png, .svg or .pdf; needs matplotlib."}
 QUIET: dict[str, Any] = {"default": False, "is_flag": True, "help": "Only the result."}
 
 

@@ -162,9 +162,8 @@ def finish(
     maps = heat_maps(made, how.window)
     parts = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *parts, as_json=flags.as_json)
-    for name in heatmaps.write(
-        flags.html, flags.png, maps, f"Causal trace of {model.name}: {flags.task or line}", lines
-    ):
+    title = f"Causal trace of {model.name}: {flags.task or line}"
+    for name in heatmaps.write(flags.html, flags.png, maps, title, lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
