@@ -38,6 +38,9 @@ lint: $(VENV)/.test $(VENV)/.package
 
 docs: $(VENV)/.docs $(VENV)/.package
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	mkdir -p build/notebook
+	cp docs/quickstart.ipynb build/notebook
+	$(BIN)/jupyter execute build/notebook/quickstart.ipynb
 	@echo "build/docs/index.html"
 
 clean:

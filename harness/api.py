@@ -42,7 +42,6 @@ def evaluate(
     advance: Callable[[Record], object] = lambda record: None,
     executor: str = "local",
     executor_args: Mapping[str, Any] | None = None,
-    progress: bool | None = None,
     **settings: Any,
 ) -> Results:
     """Edit case by case, ask before and after, and return the numbers.
@@ -53,8 +52,7 @@ def evaluate(
     device, revision, device_map, max_memory, batch_rows, chat_template, trust_remote_code, allow_pickle_weights).
     A `RunSpec` in the place of the editor says all of these, but for what is given besides. A run that is in
     ``output`` already goes on, or is read back. ``executor``, with its settings, says who runs the cases: workers
-    load a model by its name. A bar shows the ``progress``; by default in a terminal and in a notebook.
-    Raises `HarnessError`.
+    load a model by its name. A terminal and a notebook show a bar. Raises `HarnessError`.
     """
     spec, loading = _specified(editor, task, settings)
     if model is None:
@@ -84,10 +82,8 @@ def evaluate(
         evaluation = assemble(plugins, model, benchmark, spec, Selection(limit))
         folder = evaluation.open(Path(output), new=new)
         turns = running.turns(carried)
-        off = not (
-            sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
-        )
-        with tqdm(total=len(evaluation.visits), desc="editing", disable=off) as bar:
+        seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+        with tqdm(total=len(evaluation.visits), desc="editing", disable=not seen) as bar:
 
             def told(_: Evaluation, record: Record) -> None:
                 bar.update()

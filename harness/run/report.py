@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
 
 from ..errors import printable
 from ..files import finite
@@ -17,15 +14,12 @@ from ..stats import Estimate
 from .estimates import LEVEL
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from .results import Results
 
 HUNDREDTHS = ("%", "0.01 bits")
 """The units of numbers that tables show times 100."""
 THOUSAND = 1000
 """From here on numbers are shown whole; three digits would need an exponent."""
-ABSENT = Estimate(math.nan, math.nan, math.nan, 0)
 DIRECTION = {"higher": "↑", "lower": "↓", "": ""}
 
 
@@ -93,26 +87,6 @@ def table(rows: Sequence[MeasureRow]) -> str:
         )
         for line in lines
     )
-
-
-def html(rows: Sequence[MeasureRow], caption: str) -> str:
-    """Return the table of one run as HTML."""
-    lines = ("<td>".join(map(escape, ("", *line))) for line in cells(rows))
-    return f"<table><caption>{escape(caption)}</caption><tr>{'<tr>'.join(lines)}</table>"
-
-
-def plot(rows: Sequence[MeasureRow], ax: Axes) -> None:
-    """Draw the measures in percent with their intervals, before and after the edit."""
-    shown = [row for row in rows if row.measure.unit == "%"]
-    names = [row.name for row in shown]
-    for when, fill in (("before", "none"), ("after", "full")):
-        found = [getattr(row, when) or ABSENT for row in shown]
-        value, low, high = (100 * np.array([(e.value, e.low, e.high) for e in found])).T
-        reach = np.abs([value - low, high - value])
-        ax.errorbar(value, names, xerr=reach, fmt="o", fillstyle=fill, capsize=3, label=when)
-    ax.invert_yaxis()
-    ax.set_xlabel("%")
-    ax.legend()
 
 
 def show(estimate: Estimate | None, line: MeasureRow) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from .estimates import Estimator, measures_of, summing, usable
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+
+NONE = Estimate(np.nan, np.nan, np.nan, 0)
 
 
 @dataclass(eq=False, repr=False)
@@ -237,17 +240,21 @@ class Results:
     @property
     def lines(self) -> list[report.MeasureRow]:
         """The lines of the table."""
-        return list(
-            report.lines(self.measures, self.estimates, self.immediate, self.retention, self.floor)
-        )
+        told = self.estimates, self.immediate, self.retention
+        return list(report.lines(self.measures, *told, self.floor))
 
     def table(self) -> str:
         """Return the table as plain text."""
         return report.table(self.lines)
 
+    @property
+    def _title(self) -> str:
+        return f"{self.label}, {self.manifest.identity.task.name}"
+
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
-        return report.html(self.lines, f"{self.label}, {self.manifest.identity.task.name}")
+        lines = ("<td>".join(map(escape, ("", *line))) for line in report.cells(self.lines))
+        return f"<table><caption>{escape(self._title)}</caption><tr>{'<tr>'.join(lines)}</table>"
 
     def to_frame(self, *, cases: bool = False) -> pandas.DataFrame:
         """Return the estimates, or the values of each of the ``cases``, as a frame of pandas.
@@ -257,12 +264,13 @@ class Results:
         import pandas
 
         if cases:
-            columns = {"case": self.records.cases, "status": self.records.statuses}
+            rows = self.records
+            columns: dict[str, Any] = {"case": rows.cases, "status": rows.statuses}
             for metric in self.metrics:
-                columns |= self.records.columns(metric)
+                columns |= rows.columns(metric)
             return pandas.DataFrame(columns).set_index("case")
-        rows = {name: asdict(estimate) for name, estimate in self.estimates.items()}
-        return pandas.DataFrame.from_dict(rows, orient="index")
+        found = {name: asdict(estimate) for name, estimate in self.estimates.items()}
+        return pandas.DataFrame.from_dict(found, orient="index")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the measures in percent before and after the edit, with their intervals.
@@ -271,8 +279,17 @@ class Results:
         """
         import matplotlib.pyplot as plt
 
-        report.plot(self.lines, ax := ax or plt.gca())
-        ax.set_title(f"{self.label}, {self.manifest.identity.task.name}")
+        ax = ax or plt.gca()
+        shown = [line for line in self.lines if line.measure.unit == "%"]
+        for when, fill in (("before", "none"), ("after", "full")):
+            found = [getattr(line, when) or NONE for line in shown]
+            value, low, high = (100 * np.array([(e.value, e.low, e.high) for e in found])).T
+            reach = np.abs([value - low, high - value])
+            names = [line.name for line in shown]
+            ax.errorbar(value, names, xerr=reach, fmt="o", fillstyle=fill, capsize=3, label=when)
+        ax.invert_yaxis()
+        ax.set(title=self._title, xlabel="%")
+        ax.legend()
         return ax
 
     def results(self) -> dict[str, Any]:

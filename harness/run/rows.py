@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
 
-from ..data import Case, Visit
+from ..data import Visit
 from ..errors import counted
 from ..folder.folder import RunFolder
 from ..folder.manifest import Manifest, ModelInfo, TaskInfo, Tuning
@@ -76,10 +76,15 @@ class RunRows:
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:
     """Write cases and manifest into a locked folder; ``known`` cases have rows.
 
-    A folder never loses a case.
+    The cases are in the task's order. A folder never loses one.
     """
     before, own = folder.manifest(), evaluation.own_cases
-    cases = _among(evaluation, {*(before.cases if before else ()), *known})
+    # Where edits share a model, this run's cases come first: their order is part of its identity.
+    first = own if evaluation.identity.together else []
+    names = {*(before.cases if before else ()), *known, *(case.id for case in own)}
+    names -= {case.id for case in first}
+    rest = (case for case in evaluation.all_cases or evaluation.cases if case.id in names)
+    cases = [*first, *rest]
     if not folder.has_cases([case.id for case in cases]):
         folder.write_cases(cases)
     preset, tuned = _tuning(evaluation, before)
@@ -128,20 +133,6 @@ def _conflicts(evaluation: Evaluation) -> str:
     what = f"{counted(len(pairs), 'case')} in conflict with an earlier one of the same subject and relation"
     how = "left out" if evaluation.dropped else "kept (--edit-conflicts drop leaves them out)"
     return f"{what}, {how}: {', '.join(pairs[:SHOWN])}{more}" if pairs else ""
-
-
-def _among(evaluation: Evaluation, known: AbstractSet[str]) -> list[Case]:
-    """Return the cases of this run and those that its folder knows, in the task's order.
-
-    Where edits share a model, this run's cases come first: their order is part of its identity.
-    """
-    own = evaluation.own_cases
-    first = own if evaluation.identity.together else []
-    names = {*known, *(case.id for case in own)}.difference(case.id for case in first)
-    return [
-        *first,
-        *(case for case in evaluation.all_cases or evaluation.cases if case.id in names),
-    ]
 
 
 def _tuning(evaluation: Evaluation, before: Manifest | None) -> tuple[str, Tuning | None]:

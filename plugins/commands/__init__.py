@@ -47,7 +47,7 @@ COMMANDS = {
         "build-data": ("authoring.build_data:build_data", "Make a benchmark's records from facts of one's own."),
     },
     "Many machines": {
-        "merge": ("distributed.merge:command", "Join the shards of a run to one."),
+        "merge": ("distributed.merge:merge_command", "Join the shards of a run to one."),
     },
     "": {name: (f"old_names:{name}", "") for name in ("diff", "repair", "new", "check", "submit", "verify")},
 }

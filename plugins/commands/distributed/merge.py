@@ -40,7 +40,7 @@ ANEW = "run the shards anew, with --new"
               help="Where the run folder goes.")  # fmt: skip
 @click.option("--new", is_flag=True, help="Make a sibling if the folder is there.")
 @with_plugins
-def command(plugins: Plugins, shards: Sequence[str], output: str, new: bool) -> int:
+def merge_command(plugins: Plugins, shards: Sequence[str], output: str, new: bool) -> int:
     """Join the shards of one run to the run that one process would have made."""
     from ..run import console
 
