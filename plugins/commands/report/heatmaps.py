@@ -83,7 +83,8 @@ class HeatMap:
     def key(self) -> str:
         """What the shades mean."""
         least, most = map(self.text, self.scale)
-        return f"pale {least}, dark {most}{'; underlined the best cell' * bool(self.best)}"
+        key, (y, x) = f"pale {least}, dark {most}", self.best or (0, 0)
+        return f"{key}; underlined {self.text(self.values[y][x])}" if self.best else key
 
     def text(self, value: float | None) -> str:
         """Return a number as it is shown."""
