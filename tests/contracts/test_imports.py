@@ -53,7 +53,7 @@ def test_nothing_heavy_is_imported(code):
     "code", ["import edit_harness.folder.folder, edit_harness.run.report", "import edit_harness.stats",
              "import edit_harness_plugins.metrics.preference, edit_harness_plugins.metrics.drift",
              command("show", "counterfact"), command("show", "success"),
-             command("build-data", "counterfact", "--triples", "no.csv", "--out", "no.json"),
+             command("build-data", "counterfact", "--triples", "no.csv", "--output", "no.json"),
              command("show", "zsre", "--stats"), command("show", "counterfactplus", "--stats")]
 )  # fmt: skip
 def test_metrics_and_records_do_without_torch(code):

@@ -55,7 +55,7 @@ def follow(kind: str, folder: Path) -> None:
     """Follow a tutorial: have a package written, and put the page's files into it."""
     page, name, _ = TUTORIALS[kind]
     root = folder / FOLLOWED[kind]
-    assert edit_harness("new", kind, name, "-o", folder)[0] == 0
+    assert edit_harness("plugins", "new", kind, name, "-o", folder)[0] == 0
     for path, source in files(page).items():
         if path.startswith("src/"):
             assert (root / path).exists(), "only what `new` has written is there to be changed"
@@ -71,7 +71,7 @@ def sources(tmp_path_factory):
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=TRACES)
     for kind in WRITTEN:
-        assert edit_harness("new", kind, f"my-{kind}", "-o", folder)[0] == 0
+        assert edit_harness("plugins", "new", kind, f"my-{kind}", "-o", folder)[0] == 0
     for kind in FOLLOWED:
         follow(kind, folder)
     return folder
@@ -167,11 +167,11 @@ def test_they_are_ready_to_be_published(sources, wheels, tmp_path):
 
 @each_example
 def test_it_conforms(site, name):
-    python(*HARNESS, "check", name, path=[site])
+    python(*HARNESS, "plugins", "check", name, path=[site])
 
 
 def test_an_editor_and_a_task_of_strangers_meet_in_one_run(site, loaded, tmp_path):
-    flags = ("--editor=tpatcher", "--task=reversal", "--limit=5", "--output-path", tmp_path)
+    flags = ("--editor=tpatcher", "--task=reversal", "--limit=5", "--output", tmp_path)
     table = python("-c", BATCHED_ONLY, *flags, path=[site])
     assert {"ES", "NS", "Rev", "RevM"} <= {line.partition(" ")[0] for line in table.splitlines()}
     (folder,) = tmp_path.iterdir()

@@ -193,7 +193,7 @@ def test_a_strangers_editor_and_task_share_forward_passes(class_of, tmp_path, mo
 @each_page
 def test_the_entry_point_is_the_one_that_is_written(kind, page, name, tmp_path):
     (shown,) = blocks(page, "toml")
-    assert edit_harness("new", kind, name, "-o", tmp_path)[0] == 0
+    assert edit_harness("plugins", "new", kind, name, "-o", tmp_path)[0] == 0
     root = tmp_path / f"edit-harness-{name}"
     written = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     group = tomllib.loads(shown)["project"]["entry-points"]

@@ -73,7 +73,7 @@ def command(folder, *args, **env):
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
     settings = {"PYTHONPATH": path, "COLUMNS": "80", "OMP_NUM_THREADS": "1", **env}
     return subprocess.run(
-        [sys.executable, "-m", "edit_harness", "check", *map(str, args)],
+        [sys.executable, "-m", "edit_harness", "plugins", "check", *map(str, args)],
         capture_output=True, text=True, check=False, env=os.environ | settings,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ def built_of_the_world(folder, name: str, seed: int, **settings: object):
     out, fields = folder / name, ",".join(f"{key}={value}" for key, value in settings.items())
     files = ["--triples", WORLD / "facts.json", "--templates", WORLD / "templates.json"]
     how = ["--model", "pocket", "--device", "cpu", "--seed", seed, "--builder-args", fields]
-    command = ["build-data", name, *files, *how, "--out", out]
+    command = ["build-data", name, *files, *how, "--output", out]
     done = CliRunner().invoke(main, [str(word) for word in command])
     assert done.exit_code == 0, done.stderr
     return out

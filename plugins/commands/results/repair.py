@@ -18,8 +18,11 @@ BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
 
 
-def repair(run: str) -> None:
-    """Move damaged lines of a run folder aside, so that the command that made it goes on."""
+def repair(run: str) -> bool:
+    """Move damaged lines of a run folder aside, so that the command that made it goes on.
+
+    Tells whether there were any: then cases are missing.
+    """
     path = Path(run).expanduser()
     if not (path / "samples.jsonl").is_file():
         raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
@@ -33,7 +36,7 @@ def repair(run: str) -> None:
             try:
                 folder.records()
                 click.echo(f"nothing to repair in {path}")
-                return
+                return False
             except RunFolderError as error:
                 if "log format" in error.cause:
                     raise
@@ -50,6 +53,7 @@ def repair(run: str) -> None:
     click.echo(f"kept {counted(len(kept), 'row')}; {damaged} in samples.bad.jsonl")
     if bad:
         click.echo("the command that made the run goes on, and runs again what is missing")
+    return bool(bad)
 
 
 def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:

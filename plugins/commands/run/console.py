@@ -157,7 +157,7 @@ def ended(runs: Sequence[Results], codes: Sequence[int], *, several: bool, as_js
     """Print runs as JSON, or the tables of several runs; return the exit code."""
     if as_json:
         results = [run.results() for run in runs]
-        out.out(json.dumps(results if several else results[0], indent=1))
+        out.out(json.dumps(results if several or not results else results[0], indent=1))
     elif len(runs) > 1:
         out.print(*summary(runs), sep="\n")
     return max(*codes, DONE if all(map(sound, runs)) else SOME_FAILED)

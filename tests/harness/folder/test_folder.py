@@ -60,7 +60,7 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(ResourceError, match="cannot be written") as error:
         RunFolder.open(tmp_path / "file", "run", IDENTITY, new=False)
     assert error.value.code == 5
-    assert "--output-path" in error.value.remedy
+    assert "--output" in error.value.remedy
 
 
 @pytest.fixture
@@ -92,7 +92,11 @@ def test_what_leads_elsewhere_is_refused(sent, name, target):
     with pytest.raises(RunFolderError, match="is a link or no file at all"):
         check_regular(sent)
     run = str(sent)
-    for command in (["score", run], ["case", run, "0"], ["annotate", "export", run, "--out", "x"]):
+    for command in (
+        ["score", run],
+        ["case", run, "0"],
+        ["annotate", "export", run, "--output", "x"],
+    ):
         told = CliRunner().invoke(main, command)
         assert told.exit_code == 7, told.output
     told = CliRunner().invoke(main, ["ls", "runs", "-o", str(sent.parent)])

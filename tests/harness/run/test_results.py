@@ -433,9 +433,9 @@ def test_a_finished_run_that_lost_rows_is_not_read(evaluate, cut):
     run.folder.samples.write_bytes(left)
     name = str(run.folder.path)
     commands = (
-        ("report", name), ("compare", name, name), ("score", name), ("diff", name, name),
+        ("report", name), ("compare", name, name), ("score", name), ("compare", "--why", name, name),
         ("case", name, run.planned[0]),
-        ("submit", name, "--contact", "a", "--licence", "b", "--tuned-on", "c"),
+        ("leaderboard", "submit", name, "--contact", "a", "--licence", "b", "--tuned-on", "c"),
     )  # fmt: skip
     for command in commands:
         shown = CliRunner().invoke(main, command)

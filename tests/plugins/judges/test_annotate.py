@@ -93,7 +93,7 @@ def tell(monkeypatch, tmp_path):
 @pytest.fixture
 def out(tell):
     """An export to ann and bob, in ``out``."""
-    tell("export", "run", "--out", "out", "--annotators", "ann,bob")
+    tell("export", "run", "--output", "out", "--annotators", "ann,bob")
     return Path("out")
 
 
@@ -193,11 +193,11 @@ def test_seeds_draw_other_pairs_and_every_place_has_either_order():
 
 
 def test_so_many_of_each(tell):
-    told = tell("export", "run", "--out", "out", "--number", 2, "--each", "set").stdout
+    told = tell("export", "run", "--output", "out", "--number", 2, "--each", "set").stdout
     assert "4 of 12 drawn, 2 for each set" in told
     edited = Counter(row["edited"] for row in table(Path("out/sheets/annotator-1.csv")))
     assert edited == {"home": 2, "trade": 2}
-    told = tell("export", "run", "--out", "x", "--each", "sett", code=2).stderr
+    told = tell("export", "run", "--output", "x", "--each", "sett", code=2).stderr
     assert "no case has the tag 'sett'" in told
     assert "there are: set" in told
 
@@ -210,7 +210,7 @@ def test_guidelines_have_the_definitions_and_the_answers(tell, out):
         assert answer in text
     case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(reflected=False)),))
     written(Path("plain"), [case], [([Text("a")], [Text("b")])])
-    tell("export", "plain", "--out", "p")
+    tell("export", "plain", "--output", "p")
     (row,) = table(Path("p/sheets/annotator-1.csv"))
     assert SAYS_NEW not in row, "the new value is asked for where the key says so"
     assert SAYS_NEW not in Path("p/sheets/guidelines.md").read_text()
@@ -218,14 +218,14 @@ def test_guidelines_have_the_definitions_and_the_answers(tell, out):
 
 @pytest.mark.parametrize("names", ["ann,Ann", "../ann", "ann,3", "0", "=cmd"])
 def test_names_that_are_none(tell, names):
-    told = tell("export", "run", "--out", "x", "--annotators", names, code=2)
+    told = tell("export", "run", "--output", "x", "--annotators", names, code=2)
     assert f"{', '.join(names.split(','))} are no names of annotators" in told.stderr
     assert not Path("x").exists()
 
 
 def test_an_export_is_never_written_over(tell, out):
     stored = (out / "key.json").read_bytes()
-    told = tell("export", "run", "--out", "out", code=2)
+    told = tell("export", "run", "--output", "out", code=2)
     assert "out has an export already" in told.stderr
     assert (out / "key.json").read_bytes() == stored
 
@@ -240,16 +240,16 @@ def test_an_export_is_never_written_over(tell, out):
 )  # fmt: skip
 def test_runs_that_make_no_sheet(tell, probe, cause):
     written(Path("odd"), [Case("0", (REQUEST,), (probe,))], [([Text("a")], [Text("b")])])
-    told = tell("export", "odd", "--out", "x", code=4).stderr
+    told = tell("export", "odd", "--output", "x", code=4).stderr
     assert cause in " ".join(told.split())
     assert not Path("x/key.json").exists()
 
 
 def test_folders_that_are_no_finished_runs(tell):
-    assert "x is no run folder" in tell("export", "x", "--out", "y", code=2).stderr
+    assert "x is no run folder" in tell("export", "x", "--output", "y", code=2).stderr
     samples = Path("run/samples.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
-    told = tell("export", "run", "--out", "x", code=7).stderr
+    told = tell("export", "run", "--output", "x", code=7).stderr
     assert "run is not finished: 1 record missing" in told
 
 
@@ -264,7 +264,7 @@ def test_no_cell_begins_as_a_formula(tell, tmp_path):
         for i, text in enumerate(NASTY)
     ]
     written(tmp_path / "nasty", cases, [([Text(t)], [Text(t + t)]) for t in NASTY])
-    tell("export", "nasty", "--out", "n", "--annotators", "ann")
+    tell("export", "nasty", "--output", "n", "--annotators", "ann")
     path = Path("n/sheets/ann.csv")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf"), "Excel takes it for UTF-8 by this"
     raw = path.read_bytes().decode()
@@ -348,7 +348,7 @@ def test_an_import_replaces_the_one_before_of_its_export(tell, out):
     asked(tell, ann)
     assert asked(tell, bob)["annotators"] == ["bob"]
     assert len(list(Path("run/annotations").iterdir())) == 1
-    tell("export", "run", "--out", "two", "--number", 3)
+    tell("export", "run", "--output", "two", "--number", 3)
     tell("import", "run", *whole(Path("two")), "--key", "two/key.json")
     assert len(list(Path("run/annotations").iterdir())) == 2
 
@@ -358,7 +358,7 @@ def test_what_others_wrote_is_shown_as_it_is(tell, tmp_path, monkeypatch):
     monkeypatch.setitem(ASPECTS, "[red]x", "A colour.")
     monkeypatch.setattr(f"{__name__}.PROPERTIES", ("[bold]", "tr\x1b[31made"))
     pairs_run(tmp_path / "odd")
-    tell("export", "odd", "--out", "o", "--annotators", "ann")
+    tell("export", "odd", "--output", "o", "--annotators", "ann")
     path = Path("o/sheets/ann.csv")
     rows = fill(path, lambda row: {**late(row), "[red]x": "tie"})
     save(path, [{**row, "annotator": "\x1b[31mann"} for row in rows])
@@ -517,7 +517,7 @@ def test_people_say_whether_replies_are_right(tell):
     probe = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))
     cases = [Case(str(i), (REQUEST,), (probe,)) for i in range(6)]
     written(Path("sums"), cases, [([Text(" 3")], [Text(" 2", verdict)]) for verdict in verdicts])
-    tell("export", "sums", "--out", "s", "--annotators", "ann,bob,cy")
+    tell("export", "sums", "--output", "s", "--annotators", "ann,bob,cy")
     paths = sorted(Path("s/sheets").glob("*.csv"))
     for path in paths:
         (row, *_) = fill(path, lambda row: {"right": "yes"})

@@ -115,7 +115,7 @@ def test_what_is_there_is_not_overwritten(tell, tmp_path, make):
     assert tell(*make("-o", "made")).exit_code == 0
     first = tmp_path / "made"
     kept = {p: p.read_bytes() for p in (first.iterdir() if first.is_dir() else [first])}
-    failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--out PATH")
+    failed(tell(*make("-o", "made", "--seed", 1)), 2, "is there already", "--output PATH")
     assert {p: p.read_bytes() for p in kept} == kept
     other = seesaw if make is counterfact else counterfact
     failed(tell(*other("-o", "made")), 2, "made is there already")

@@ -180,7 +180,7 @@ def test_without_pytest_the_error_says_what_to_install(found, monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "pytest" else find_spec(name)
     )
-    result = CliRunner().invoke(main, ["check", "step-good"])
+    result = CliRunner().invoke(main, ["plugins", "check", "step-good"])
     assert result.exit_code == 3
     assert "the suites need pytest" in result.stderr
     assert "pip install 'pytest>=9' pytest-xdist" in result.stderr

@@ -21,7 +21,7 @@ def files_of(folder):
 
 @pytest.mark.parametrize("kind", RUNS)
 def test_what_is_written(tmp_path, kind):
-    assert invoked("new", kind, f"my-{kind}", "-o", tmp_path).exit_code == 0
+    assert invoked("plugins", "new", kind, f"my-{kind}", "-o", tmp_path).exit_code == 0
     found = files_of(tmp_path / f"edit-harness-my-{kind}")
     package = f"src/edit_harness_my_{kind}"
     expected = {".gitignore", "README.md", "pyproject.toml", "tests/test_conformance.py"}
@@ -40,21 +40,25 @@ def test_what_is_written(tmp_path, kind):
 
 def test_what_can_be_created_is_what_has_templates():
     assert {path.name for path in TEMPLATES.iterdir()} == {"every", *RUNS}
-    (kinds,) = (p.type.choices for p in main.get_command(None, "new").params if p.name == "kind")
+    (kinds,) = (
+        p.type.choices
+        for p in main.get_command(None, "plugins").get_command(None, "new").params
+        if p.name == "kind"
+    )
     assert tuple(kinds) == tuple(RUNS)
 
 
 @pytest.mark.parametrize("name", ["x", "a" * LONGEST, "one-2-three"])
 def test_it_passes_its_own_lint_whatever_it_is_called(tmp_path, name):
     for kind in RUNS:
-        assert invoked("new", kind, name, "-o", tmp_path / kind).exit_code == 0
+        assert invoked("plugins", "new", kind, name, "-o", tmp_path / kind).exit_code == 0
     for command in (("check",), ("format", "--check")):
         python("-m", "ruff", *command, "--no-cache", cwd=tmp_path)
 
 
 def test_it_says_what_comes_next(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = invoked("new", "editor", "demo").stdout.splitlines()
+    lines = invoked("plugins", "new", "editor", "demo").stdout.splitlines()
     assert lines[0] == "written  ./edit-harness-demo"
     assert lines[-3:] == [
         "next     pip install -e ./edit-harness-demo",
@@ -67,7 +71,7 @@ def test_it_says_what_comes_next(tmp_path, monkeypatch):
 
 
 def test_it_goes_where_it_is_told_to(tmp_path):
-    result = invoked("new", "task", "demo", "--out", tmp_path / "a b" / "c")
+    result = invoked("plugins", "new", "task", "demo", "--output", tmp_path / "a b" / "c")
     folder = tmp_path / "a b" / "c" / "edit-harness-demo"
     assert (folder / "pyproject.toml").is_file()
     assert f"pip install -e '{folder}'" in result.stdout
@@ -77,7 +81,7 @@ def test_it_goes_where_it_is_told_to(tmp_path):
 def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, folder):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    line = invoked("new", "task", "demo", "-o", folder).stdout.splitlines()[-3]
+    line = invoked("plugins", "new", "task", "demo", "-o", folder).stdout.splitlines()[-3]
     place = line.split()[-1]
     assert os.sep in place
     assert (Path(place) / "pyproject.toml").is_file()
@@ -88,7 +92,7 @@ def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, fol
     ["My_Editor", "a--b", "../b", "été", "3d", "", "--", "edit-harness-demo", "A" * 300],
 )
 def test_a_name_that_cannot_be_one_is_refused(tmp_path, name):
-    result = invoked("new", "editor", "-o", tmp_path / "out", "--", name)
+    result = invoked("plugins", "new", "editor", "-o", tmp_path / "out", "--", name)
     failed(result, 2, "is no name: a-z, 0-9 and single hyphens after a letter", "edit-harness-NAME")
     assert "A" * (LONGEST + 1) not in result.stderr
     assert not (tmp_path / "out").exists()
@@ -100,14 +104,21 @@ def test_nothing_is_overwritten(tmp_path):
     (folder / "README.md").write_text("mine")
     (tmp_path / "edit-harness-file").write_text("mine")
     for name in ("demo", "file"):
-        failed(invoked("new", "editor", name, "-o", tmp_path), 2, "is there already", "--out DIR")
+        failed(
+            invoked("plugins", "new", "editor", name, "-o", tmp_path),
+            2,
+            "is there already",
+            "--output DIR",
+        )
     assert {name: path.read_text() for name, path in files_of(tmp_path).items()} == {
         "edit-harness-demo/README.md": "mine", "edit-harness-file": "mine"
     }  # fmt: skip
     (tmp_path / "edit-harness-empty").mkdir()
-    assert invoked("new", "editor", "empty", "-o", tmp_path).exit_code == 0
+    assert invoked("plugins", "new", "editor", "empty", "-o", tmp_path).exit_code == 0
 
 
 def test_a_place_that_cannot_be_written_to_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    failed(invoked("new", "editor", "demo", "-o", tmp_path / "file"), 5, "Not a directory")
+    failed(
+        invoked("plugins", "new", "editor", "demo", "-o", tmp_path / "file"), 5, "Not a directory"
+    )

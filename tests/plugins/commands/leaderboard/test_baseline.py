@@ -142,7 +142,7 @@ def test_the_command_writes_what_a_run_answers_before_its_edits(tmp_path):
     facts[1]["requested_rewrite"]["prompt"] += " x" * 3000
     (tmp_path / "facts.json").write_text(json.dumps(facts))
     args = ("-t", "counterfact", "--task-args", f"data={tmp_path / 'facts.json'}")
-    done = invoked("leaderboard", "baseline", *args, "--out", tmp_path / "b.jsonl")
+    done = invoked("leaderboard", "baseline", *args, "--output", tmp_path / "b.jsonl")
     assert done.exit_code == 0, done.output
     found = baseline.read(tmp_path / "b.jsonl")
     assert found.header.name == "pocket"

@@ -118,14 +118,14 @@ def test_a_site_is_replaced_as_a_whole_and_other_folders_are_not(editors, tmp_pa
     with pytest.raises(ResourceError) as caught:
         write(entries(editors, "recomputed"), [], site, "Newer")
     assert caught.value.cause == f"the site {site} cannot be written: No space left on device"
-    assert caught.value.remedy == "name another place: --out SITE"
+    assert caught.value.remedy == "name another place: --output SITE"
     monkeypatch.undo()
     assert files(site) == before
     assert [p.name for p in tmp_path.iterdir()] == ["site"]
     (site / "thesis.tex").touch()
     with pytest.raises(UsageError, match=r"such as thesis\.tex") as told:
         write([], [], site, "Newest")
-    assert told.value.remedy == "name a folder of its own: --out SITE"
+    assert told.value.remedy == "name a folder of its own: --output SITE"
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="is a file"):
         write([], [], tmp_path / "file", "x")

@@ -35,8 +35,8 @@ def changed(run, tmp_path, **fields):
 def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     run, baseline = made
     out = tmp_path / "b.zip"
-    flags = (*SAID, "--out", out, "--baseline", baseline)
-    code, printed = edit_harness("submit", run.folder.path, *flags)
+    flags = (*SAID, "--output", out, "--baseline", baseline)
+    code, printed = edit_harness("leaderboard", "submit", run.folder.path, *flags)
     assert code == 0
     assert f"edit-harness verify {out} --baseline {baseline}" in printed.replace("\n", " ")
     with zipfile.ZipFile(out) as archive:
@@ -47,9 +47,11 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     assert said == ["rome", "pocket", "CC-BY-4.0"]
     assert results["results"]["post_ES,single"] == run.estimates["post_ES"].value
     again = tmp_path / "again.zip"
-    edit_harness("submit", run.folder.path, *SAID, "--out", again, "--baseline", baseline)
+    edit_harness(
+        "leaderboard", "submit", run.folder.path, *SAID, "--output", again, "--baseline", baseline
+    )
     assert again.read_bytes() == out.read_bytes()
-    code, _ = edit_harness("verify", out, "--baseline", baseline)
+    code, _ = edit_harness("leaderboard", "verify", out, "--baseline", baseline)
     assert code == 0
 
 
@@ -57,7 +59,7 @@ def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
     run, _ = made
     monkeypatch.setenv("HOME", "/home/ada")
     path = changed(run, tmp_path, model={"path": "/home/ada/models/x"})
-    edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    edit_harness("leaderboard", "submit", path, *SAID, "--output", tmp_path / "b.zip")
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert b"/home/ada" not in b"".join(archive.read(name) for name in archive.namelist())
         assert json.loads(archive.read("results.json"))["model"] == "~/models/x"
@@ -65,7 +67,7 @@ def test_home_folders_stay_at_home(made, tmp_path, monkeypatch):
 
 def test_a_run_that_is_not_finished(made, tmp_path):
     run, _ = made
-    code, printed = edit_harness("submit", changed(run, tmp_path, visits=99), *SAID)
+    code, printed = edit_harness("leaderboard", "submit", changed(run, tmp_path, visits=99), *SAID)
     assert code == 7
     assert "is not finished: 87 records missing" in printed
 
@@ -80,8 +82,8 @@ def test_what_no_file_has_cannot_be_run_again(made):
 def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     """Item 25 of issue I: by the preset of an editor, or by one that a sweep has found."""
     run, baseline = made
-    said = ("--contact", "a@example.org", "--tuned-on", "None", "--out", tmp_path / "b.zip")
-    code, printed = edit_harness("submit", run.folder.path, *said)
+    said = ("--contact", "a@example.org", "--tuned-on", "None", "--output", tmp_path / "b.zip")
+    code, printed = edit_harness("leaderboard", "submit", run.folder.path, *said)
     assert code == 2
     assert printed == (
         "error: --tuned-on none is not what the run says of its settings: tuned (this project, by "
@@ -89,14 +91,16 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     )
     assert not (tmp_path / "b.zip").exists()
     paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
-    assert edit_harness("submit", paper, *said, "--baseline", baseline)[0] == 0
+    assert edit_harness("leaderboard", "submit", paper, *said, "--baseline", baseline)[0] == 0
     assert "--tuned-on pocket" in (ROOT / "docs/how-to/submit.md").read_text()
 
 
 def test_a_key_is_never_packed(made, tmp_path):
     run, _ = made
     path = changed(run, tmp_path, label="sk-" + "a1" * 20)
-    code, printed = edit_harness("submit", path, *SAID, "--out", tmp_path / "b.zip")
+    code, printed = edit_harness(
+        "leaderboard", "submit", path, *SAID, "--output", tmp_path / "b.zip"
+    )
     assert code == 2
     assert printed.startswith("error: manifest.json has what looks like a key (sk-a1a...)\n")
     assert not (tmp_path / "b.zip").exists()

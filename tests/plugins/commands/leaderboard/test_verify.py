@@ -30,10 +30,10 @@ class Bundled:
         self.good = self.forged.archive(place / "good.zip")
 
     def verify(self, path, *flags):
-        return edit_harness("verify", path, "--baseline", self.baseline, *flags)
+        return edit_harness("leaderboard", "verify", path, "--baseline", self.baseline, *flags)
 
     def build(self, folder, *flags):
-        given = ("--out", folder.parent / "site", "--baseline", self.baseline, *flags)
+        given = ("--output", folder.parent / "site", "--baseline", self.baseline, *flags)
         return edit_harness("leaderboard", "build", folder, *given)
 
 
@@ -94,19 +94,19 @@ def test_a_good_bundle_is_passed_and_told_as_json(bundled):
 def test_what_cannot_be_checked_is_not_passed(bundled, tmp_path, monkeypatch, flags, code, told):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
-    found, printed = edit_harness("verify", bundled.good, *flags)
+    found, printed = edit_harness("leaderboard", "verify", bundled.good, *flags)
     assert found == code
     assert told in printed
 
 
 def test_what_is_not_there_is_an_error_of_use(tmp_path):
     none = "error: there is no bundle none.zip\n       name a .zip\n"
-    assert edit_harness("verify", "none.zip") == (2, none)
+    assert edit_harness("leaderboard", "verify", "none.zip") == (2, none)
     for folder, words in (
         ("none", "there is no folder"),
         ("", "has no bundles\n       edit-harness submit"),
     ):
-        flags = ("--out", tmp_path / "site")
+        flags = ("--output", tmp_path / "site")
         code, printed = edit_harness("leaderboard", "build", tmp_path / folder, *flags)
         assert code == 2
         assert words in printed
@@ -243,7 +243,7 @@ def test_a_line_break_in_a_name_feigns_no_line(bundled, tmp_path):
     bad = tmp_path / "in" / "x\nlevel 3 is passed\n.zip"
     bad.write_bytes(b"no")
     bundled.forged.archive(tmp_path / "in" / "good.zip")
-    code, printed = edit_harness("verify", bad)
+    code, printed = edit_harness("leaderboard", "verify", bad)
     assert code == 6
     assert "level 3 is passed" not in printed.splitlines()
     assert "x\\nlevel 3 is passed\\n.zip" in printed

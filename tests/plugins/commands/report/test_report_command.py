@@ -87,7 +87,7 @@ def test_a_link_and_a_pipe_are_written_through(tell, runs, tmp_path):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
         for name in (link, pipe):
-            assert tell(*paths(runs[1:]), "--out", name.name).exit_code == 0
+            assert tell(*paths(runs[1:]), "--output", name.name).exit_code == 0
         assert (os.read(reader, 2), target.read_bytes()[:2]) == (b"**", b"**")
         assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
     finally:
@@ -109,7 +109,7 @@ def test_the_layout_and_the_metrics_may_be_asked(tell, runs):
     [("a.md", "**"), ("a.tex", "% \\usepackage{boo"), ("a.csv", "measure,"), ("a.txt", "Aft")],
 )
 def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
-    result = tell(*paths(runs), "--out", name)
+    result = tell(*paths(runs), "--output", name)
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
     assert (tmp_path / name).read_text().startswith(start)
@@ -151,11 +151,11 @@ def test_folders_are_not_written_to(tell, runs):
     ("name", "code", "told"),
     [
         ("a.docx", 2, ["a.docx tells no format", "--format"]),
-        ("no/such/a.md", 5, ["cannot be written", "--out FILE"]),
+        ("no/such/a.md", 5, ["cannot be written", "--output FILE"]),
     ],
 )
 def test_a_file_that_cannot_be_written(tell, runs, name, code, told):
-    failed(tell(*paths(runs), "--out", name), code, *told)
+    failed(tell(*paths(runs), "--output", name), code, *told)
 
 
 def test_what_is_no_finished_run(tell, tmp_path):

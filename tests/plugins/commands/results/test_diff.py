@@ -14,7 +14,7 @@ from edit_harness.folder.manifest import as_json
 from edit_harness_plugins.commands.results import compare
 from edit_harness_plugins.commands.results.compare import Change
 
-tell = partial(invoked, "diff")
+tell = partial(invoked, "compare", "--why")
 
 
 @pytest.fixture(scope="module")

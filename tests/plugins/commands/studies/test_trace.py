@@ -41,7 +41,7 @@ def tell(monkeypatch, pocket):
 
 def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
     """What patching another subject's state there showed, seen another way."""
-    result = tell("-t", "counterfactplus", "-L", 16, "--samples", 3, "--json")
+    result = tell("-t", "counterfactplus", "-L", 16, "--noises", 3, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     total = found["probability"]["total_effect"]["value"]
@@ -64,7 +64,7 @@ def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
 
 
 def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
-    result = tell(*FACT, "--samples", 2)
+    result = tell(*FACT, "--noises", 2)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert max(map(len, lines)) <= 80
@@ -76,7 +76,7 @@ def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
 
 
 def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
-    args = (*FACT, "--samples", 2, "--kinds", "mlp", "--json")
+    args = (*FACT, "--noises", 2, "--kinds", "mlp", "--json")
     one, again, seeded = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
     assert one == again
     found, other = json.loads(one), json.loads(seeded)
@@ -89,7 +89,7 @@ def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
 
 
 def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
-    result = tell(*FACT, "--target", "basketball", "--samples", 1, "--kinds", "mlp", "--json")
+    result = tell(*FACT, "--target", "basketball", "--noises", 1, "--kinds", "mlp", "--json")
     found = json.loads(result.stdout)
     assert found["fact"] == "Lionel Messi plays the sport of → basketball"
     assert found["probability"]["clean"]["value"] < 0.5
@@ -99,7 +99,7 @@ def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
 def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
     pytest.importorskip("matplotlib")
     page, image = tmp_path / "a.html", tmp_path / "a.png"
-    args = ("--prompt", "{} is in", "--subject", f"Rome{HOSTILE}", "--samples", 1)
+    args = ("--prompt", "{} is in", "--subject", f"Rome{HOSTILE}", "--noises", 1)
     result = tell(*args, "--kinds", "hidden", "--html", page, "--png", image)
     assert result.exit_code == 0, result.output
     text = page.read_text()
@@ -121,7 +121,7 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
         ((*FACT, "--noise", "0"), 2, ("noise",)),
         (("-t", "nosuch"), 3, ("nosuch",)),
-        ((*FACT, "--samples", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
+        ((*FACT, "--noises", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
     ],
 )
 def test_bad_input_is_told_in_a_line(tell, args, code, texts):
