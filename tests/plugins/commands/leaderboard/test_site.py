@@ -63,26 +63,19 @@ def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_w
     cases = [replace(base.cases[0], id=f"c{i}") for i in range(40)]
     many = altered(base, cases, [replace(base.records[0], case=case.id) for case in cases])
     runs = [of_editor(many, name, *levels) for name, levels in LEVELS.items()]
-    by_badge = [Entrant(run, "", b) for run, b in zip(runs, badges, strict=True)]
-    (board,) = boards_of(by_badge)
+    by_badge = list(map(Entrant, runs, [""] * 4, badges))
+    board, alike = boards_of(by_badge)[0], boards_of(by_badge[2:])[0]
     best = {row.run.label: board.is_best(row, "ES") for row in board.rows}
     assert best == {"weak": False, "bold": False, "mild": True, "tied": True}
-    for some in (by_badge[:1], by_badge[2:]):
-        (alike,) = boards_of(some)
-        assert not any(alike.is_best(row, name) for row in some for name in row.lines)
+    assert not any(alike.is_best(row, name) for row in alike.rows for name in row.lines)
 
 
-def test_what_so_few_cases_may_show_by_chance_is_not_marked(editors):
+def test_rows_are_sorted_by_score_and_what_few_cases_show_by_chance_is_not_marked(editors):
     (board,) = boards_of([Entrant(run, "") for run in editors.values()])
-    assert not any(board.is_best(row, "ES") for row in board.rows)
-
-
-def test_rows_are_sorted_by_score(editors):
-    (board,) = boards_of([Entrant(run, "") for run in editors.values()])
-    scores = [row.run.estimates[f"post_{board.score}"].value for row in board.rows]
-    assert board.score == "S"
+    scores = [row.run.estimates["post_S"].value for row in board.rows]
     assert scores == sorted(scores, reverse=True)
     assert len({*scores}) > 2
+    assert not any(board.is_best(row, "ES") for row in board.rows)
 
 
 def test_the_unedited_model_comes_first_and_is_never_best(base, editors):

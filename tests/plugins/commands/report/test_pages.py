@@ -76,21 +76,17 @@ def test_all_cases_are_listed_those_that_failed_first_and_a_budget_keeps_answers
     assert 5 < len(whole) < len(some) == len(cases) == 90
     assert len(embedded(whole)) <= 30_002
     assert whole == cases[: len(whole)]
-    assert [case | {"probes": 0} for case in some] == [case | {"probes": 0} for case in cases]
     monkeypatch.setattr(page, "BUDGET", 30_000 + page.TABLES)
     html = page.explore([many], "Some")
     assert f"All 90 cases are listed. Prompts and answers of the first {len(whole)}" in html
     assert "cases are listed" not in page.explore([base], "All")
-
-
-def test_the_answers_to_one_case_are_shown_however_large_they_are(base):
-    assert "probes" in explored(base, 1)["cases"][0]
+    assert "probes" in explored(base, 1)["cases"][0], "of one however large"
 
 
 def test_a_relation_has_its_label_beside_its_id(base):
     case = replace(base.cases[0], tags={"relation": "P106", "set": "P0"})
-    data = explored(altered(base, [case], base.records[:1]), 1)
-    assert data["cases"][0]["tags"] == {"relation": "occupation (P106)", "set": "P0"}
+    (found,) = explored(altered(base, [case], base.records[:1]), 1)["cases"]
+    assert found["tags"] == {"relation": "occupation (P106)", "set": "P0"}
 
 
 def test_the_page_has_every_number_of_the_table_and_every_status(base):
