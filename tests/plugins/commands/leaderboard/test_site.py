@@ -70,15 +70,7 @@ def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_w
     assert not any(alike.is_best(row, name) for row in alike.rows for name in row.lines)
 
 
-def test_rows_are_sorted_by_score_and_what_few_cases_show_by_chance_is_not_marked(editors):
-    (board,) = boards_of([Entrant(run, "") for run in editors.values()])
-    scores = [row.run.estimates["post_S"].value for row in board.rows]
-    assert scores == sorted(scores, reverse=True)
-    assert len({*scores}) > 2
-    assert not any(board.is_best(row, "ES") for row in board.rows)
-
-
-def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
+def test_the_unedited_model_comes_first_and_the_others_by_their_score(base, editors):
     quiet = of_editor(base, "zero", 1.0, 1.0)
     quiet.everything = [
         replace(r, noop=True, values={m: as_before(v) for m, v in r.values.items()})
@@ -86,7 +78,11 @@ def test_the_unedited_model_comes_first_and_is_never_best(base, editors):
     ]
     (board,) = boards_of([Entrant(run, "") for run in [*editors.values(), quiet]])
     assert board.rows[0].run is quiet
-    assert not any(board.is_best(board.rows[0], name) for name in board.rows[0].lines)
+    scores = [row.run.estimates["post_S"].value for row in board.rows[1:]]
+    assert scores == sorted(scores, reverse=True)
+    assert len({*scores}) > 2
+    found = [board.is_best(row, name) for row in board.rows for name in row.lines]
+    assert not any(found), "four cases may be so by chance"
 
 
 def test_the_same_entries_give_the_same_bytes_in_any_order(editors, tmp_path):
