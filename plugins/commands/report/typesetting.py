@@ -67,12 +67,9 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
 
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Grid]:
     """Yield a table for each sheet of runs that have any of its numbers."""
+    asked = set(table.measures.values())
     for some in sheets(table, every):
-        having = [
-            each
-            for each in some
-            if not each.run.measures.keys().isdisjoint(table.measures.values())
-        ]
+        having = [each for each in some if asked & each.run.measures.keys()]
         if table.groups and not _groups(table, having):
             continue
         blocks = [(value, list(_rows(table, having, value))) for value in _splits(table, having)]
@@ -245,8 +242,8 @@ def _grid(
             cells = [n.cell if n else Cell("–") for n in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
     shown = [column.head or column.measure for column in compress(columns, there)]
-    title, notes = f"{table.title} (as in {table.name})", list(_notes(table, some, every))
-    return Grid(title, heads, [*shown, "n"], rows, notes, data)
+    title = f"{table.shows[:1].upper()}{table.shows[1:]} (as in {table.name})"
+    return Grid(title, heads, [*shown, "n"], rows, list(_notes(table, some, every)), data)
 
 
 def _notes(table: Printed, some: Sequence[Subsets], rows: Sequence[Row]) -> Iterator[str]:

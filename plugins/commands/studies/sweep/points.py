@@ -167,10 +167,8 @@ class SweepResults:
             return [("best", "no point has a score, so that none is the best")]
         value, ends = _shown(best.score, _line(self.score, None))
         flattered = f"the best of {counted(len(self.points), 'point')} is flattered by these cases"
-        return [
-            ("best", f"{named(best.point)}: {self.score} {value} ({ends})"),
-            ("note", flattered),
-        ]
+        found = f"{named(best.point)}: {self.score} {value} ({ends})"
+        return [("best", found), ("note", flattered)]
 
     def maps(self) -> list[HeatMap]:
         """Return a map for each measure, the first field across; empty for more than two fields."""
