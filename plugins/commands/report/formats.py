@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rich.console import Console, Group, RenderableType
@@ -31,6 +31,9 @@ LATEX = {
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 HYPHENS = re.compile("-(?=-)")
 """What LaTeX would set as a dash."""
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+SMALL, TIMES, UNIT = 0.01, 1e4, "10⁻⁴"
+"""A column of smaller numbers alone is set in units of 10⁻⁴ in LaTeX."""
 NEGATIVE = re.compile(r"(?<![\w.])-(?=[\d.])")
 WIDER, FITTING = r"\resizebox{\textwidth}{!}{%", 8
 """How LaTeX sets a table of more columns than that, so that it is as wide as the text."""
@@ -205,27 +208,51 @@ def _markdown(text: str) -> str:
 
 def latex(grids: Sequence[Grid]) -> str:
     """Return tables in LaTeX, for a document that uses booktabs, and graphicx for wide tables."""
-    body = "\n\n".join(map(_latex_table, grids))
+    labels: list[str] = []
+    for grid in grids:
+        name = "-".join(re.findall(r"[a-z0-9]+", re.split("[:(]", grid.title)[0].lower()))
+        labels.append(f"{name}-{len(labels) + 1}" if name in labels else name)
+    body = "\n\n".join(map(_latex_table, map(_in_units, grids), labels))
     needs = ["% \\usepackage{booktabs}"]
     if WIDER in body:
         needs.append("% \\usepackage{graphicx}")
     return "\n".join([*needs, body]) + "\n"
 
 
-def _latex_table(grid: Grid) -> str:
+def _in_units(grid: Grid) -> Grid:
+    """Return a table whose columns of small numbers are in a unit that their heads name."""
+    heads = list(grid.columns)
+    columns = list(map(list, zip(*(cells for _, cells in grid.rows), strict=True)))
+    for i, cells in enumerate(columns):
+        found = [float(n) for c in cells for n in NUMBER.findall(f"{c.text} {c.detail}")]
+        if 0 < max(found, default=0.0) < SMALL:
+            heads[i] += f" ({UNIT})"
+            columns[i] = [replace(c, text=_times(c.text), detail=_times(c.detail)) for c in cells]
+    rows = [(own[0], [column[i] for column in columns]) for i, own in enumerate(grid.rows)]
+    return replace(grid, columns=heads, rows=rows)
+
+
+def _times(text: str) -> str:
+    return NUMBER.sub(lambda found: f"{TIMES * float(found[0]):.3g}", text)
+
+
+def _latex_table(grid: Grid, label: str) -> str:
     marks = {"": "{}", "best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
     rows = _rows(grid, _latex, marks, r"{{\scriptsize {}}}")
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
+    head = head.replace(UNIT, "$10^{-4}$")
     wide = len(rows[0]) > FITTING
-    sentences = [f"{grid.title}.", *(n if n.endswith(".") else f"{n}." for n in grid.notes)]
+    notes = " ".join(_latex(f"{n[:1].upper()}{n[1:].rstrip('.')}.") for n in grid.notes)
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{' '.join(map(_latex, sentences))}}}",
+        rf"\caption{{{_latex(grid.title)}.}}",
+        rf"\label{{tab:{label}}}",
         *([WIDER] if wide else []),
         rf"\begin{{tabular}}{{{'l' * len(grid.heads)}{'r' * len(grid.columns)}}}",
         *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
         r"\end{tabular}" + ("}" if wide else ""),
+        *([rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []),
         r"\end{table}",
     ]
     return "\n".join(lines)

@@ -16,32 +16,36 @@ from edit_harness import files
 from edit_harness.errors import UsageError, one_line, printable
 
 from . import templates, written
-from .formats import Cell, Grid, rich
+from .facts import grouped
+from .formats import Cell, Grid, Row, rich
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
-STYLE: Any = {
-    "svg.hashsalt": "edit-harness",
-    "text.parse_math": False,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+STYLE: Any = {"svg.hashsalt": "edit-harness", "text.parse_math": False, "font.size": 9}
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False}
 DOTS = 150
-"""Dots of the PNG in an inch."""
+"""Dots of a PNG in an inch."""
+IMAGES = (".png", ".svg", ".pdf")
+"""How the name of an image ends."""
 PALE, DARK = (246, 249, 252), (8, 60, 110)
 """The ends of the scale, as red, green and blue."""
 TURN = 0.66
 """How dark a cell is whose number turns from black to white; either has a contrast of 4.5 or so there."""
+BEST = "#d1480b"
+"""What the best number is outlined in; it stands out from both ends of the scale."""
 STEPS = 20
 """Shades on a page."""
-MOST = 40
-"""Columns of a map from which on an image leaves their numbers out, and names every fifth."""
+MOST = 24
+"""Columns of a map above which an image leaves their numbers out, and names every fourth."""
 
 
-def check() -> None:
-    """Raise `UsageError` if nothing can be drawn."""
+def check(name: str = "") -> None:
+    """Raise `UsageError` if nothing can be drawn, or not as a name's end says."""
+    if name and Path(name).suffix.lower() not in IMAGES:
+        known = ", ".join(IMAGES)
+        raise UsageError(f"the name {name} tells no kind of image", f"end it with {known}")
     if find_spec("matplotlib") is None:
         raise UsageError("figures need matplotlib", "pip install 'edit-harness[figures]'")
 
@@ -64,6 +68,8 @@ class HeatMap:
     form: str = ".2f"
     least: float | None = None
     most: float | None = None
+    best: tuple[int, int] | None = None
+    """The row and the column of the cell that is outlined."""
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -77,7 +83,8 @@ class HeatMap:
     def key(self) -> str:
         """What the shades mean."""
         least, most = map(self.text, self.scale)
-        return f"pale {least}, dark {most}"
+        key, (y, x) = f"pale {least}, dark {most}", self.best or (0, 0)
+        return f"{key}; underlined {self.text(self.values[y][x])}" if self.best else key
 
     def text(self, value: float | None) -> str:
         """Return a number as it is shown."""
@@ -93,18 +100,19 @@ class HeatMap:
 
 def terminal(heat: HeatMap, width: int = 80) -> RenderableType:
     """Return a map for a terminal of some columns: every number on its shade."""
-    rows = [
-        ([one_line(name)], [Cell(heat.text(v), style=_style(heat.shade(v))) for v in values])
-        for name, values in zip(heat.rows, heat.values, strict=True)
-    ]
+    rows: list[Row] = []
+    for y, (name, own) in enumerate(zip(heat.rows, heat.values, strict=True)):
+        cells = [Cell(heat.text(v), style=_style(heat, y, x)) for x, v in enumerate(own)]
+        rows.append(([one_line(name)], cells))
     notes = [f"{one_line(heat.x)} from left to right; {heat.key}"]
     columns = [one_line(name) for name in heat.columns]
     grid = Grid(printable(heat.title), [one_line(heat.y)], columns, rows, notes)
     return Group(*rich([grid], width))
 
 
-def _style(shade: float | None) -> str:
-    return "" if shade is None else f"{_ink(shade)} on {_colour(shade)}"
+def _style(heat: HeatMap, y: int, x: int) -> str:
+    shade, best = heat.shade(heat.values[y][x]), " bold underline" * (heat.best == (y, x))
+    return "" if shade is None else f"{_ink(shade)} on {_colour(shade)}{best}"
 
 
 def _colour(shade: float) -> str:
@@ -119,11 +127,13 @@ def _ink(shade: float) -> str:
 def page(maps: Sequence[HeatMap], title: str, lines: Sequence[str] = ()) -> str:
     """Return one HTML page of maps that opens anywhere, with lines of text above them."""
     rules = [
-        f".heat .s{i} {{ background: {_colour(i / STEPS)}; color: {_ink(i / STEPS)}; }}"
+        f".s{i} {{ background: {_colour(i / STEPS)}; color: {_ink(i / STEPS)}; }}"
         for i in range(STEPS + 1)
     ]
     inner = templates.inlined("\n".join([templates.asset(templates.STYLE), *rules]))
-    return templates.page("heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, **inner)
+    return templates.page(
+        "heat.jinja", title=title, lines=lines, maps=maps, steps=STEPS, most=MOST, **inner
+    )
 
 
 def write(
@@ -143,41 +153,57 @@ def write(
             if name is html:
                 files.put(Path(name).expanduser(), page(maps, title, told).encode())
             else:
-                image(maps, Path(name).expanduser())
+                image(maps, Path(name).expanduser(), title)
     return [name for name in (html, png) if name]
 
 
-def image(maps: Sequence[HeatMap], path: Path) -> None:
-    """Write maps below each other as a PNG. Raises `UsageError` without matplotlib."""
+def image(maps: Sequence[HeatMap], path: Path, title: str = "") -> None:
+    """Write maps below each other, as the name ends. Raises `UsageError` without matplotlib."""
     check()
     import matplotlib
     from matplotlib.figure import Figure
 
-    heights = [0.3 * len(heat.rows) + 1.6 for heat in maps]
-    width = 2.5 + 0.42 * max((len(heat.columns) for heat in maps), default=1)
+    heights = [0.3 * len(heat.rows) + 1.1 for heat in maps]
+    across = max((len(heat.columns) for heat in maps), default=1)
+    width = 3.5 + (0.42 if across <= MOST else 0.14) * across
+    form = path.suffix.lower()[1:]
+    # Neither when nor by what it was made: the same maps are the same bytes.
+    about = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
     # A token may have a character that the font lacks; a box stands for it.
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
-        figure = Figure(figsize=(max(width, 5.0), sum(heights)), layout="constrained")
+        figure = Figure(figsize=(max(width, 5.0), sum(heights) + 0.4), layout="constrained")
+        figure.suptitle(one_line(title), x=0.01, ha="left", fontsize=11)
         axes = figure.subplots(len(maps), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
-        for ax, heat in zip(axes.flat, maps, strict=True):
-            _panel(ax, heat)
-        figure.savefig(path, format="png", dpi=DOTS, metadata={"Software": None})
+        drawn = [_panel(ax, heat) for ax, heat in zip(axes.flat, maps, strict=True)]
+        # Maps of one scale have one bar.
+        for some in grouped(range(len(maps)), lambda i: maps[i].scale):
+            bar = figure.colorbar(drawn[some[0]], ax=axes[some, 0], fraction=0.05, aspect=25)
+            bar.outline.set_visible(False)
+        figure.savefig(path, format=form, dpi=DOTS, metadata=about)
 
 
-def _panel(ax: Axes, heat: HeatMap) -> None:
+def _panel(ax: Axes, heat: HeatMap) -> AxesImage:
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
 
-    colours = LinearSegmentedColormap.from_list("shades", [_colour(0.0), _colour(1.0)])
-    cells = [[math.nan if (s := heat.shade(v)) is None else s for v in row] for row in heat.values]
-    ax.imshow(cells, cmap=colours, vmin=0, vmax=1, aspect="auto")
+    shades = LinearSegmentedColormap.from_list("shades", [_colour(0.0), _colour(1.0)])
+    cells = [
+        [math.nan if heat.shade(v) is None else float(v or 0) for v in row] for row in heat.values
+    ]
+    least, most = heat.scale
+    drawn = ax.imshow(cells, cmap=shades, vmin=least, vmax=most, aspect="auto")
     ax.set_title(one_line(heat.title), loc="left", fontsize=9)
-    ax.set_xlabel(f"{one_line(heat.x)}\n{heat.key}")
+    ax.set_xlabel(one_line(heat.x))
     ax.set_ylabel(one_line(heat.y))
-    step = 1 if len(heat.columns) <= MOST else 5
+    step = 1 if len(heat.columns) <= MOST else 4
     ax.set_xticks(range(0, len(heat.columns), step), [one_line(n) for n in heat.columns[::step]])
     ax.set_yticks(range(len(heat.rows)), [one_line(name) for name in heat.rows])
+    if heat.best:
+        y, x = heat.best
+        ax.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, color=BEST, lw=2))
     for y, row in enumerate(heat.values if step == 1 else ()):
         for x, value in enumerate(row):
-            ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=7,
+            ax.text(x, y, heat.text(value), ha="center", va="center", fontsize=8,
                     color=_ink(heat.shade(value) or 0.0))  # fmt: skip
+    return drawn

@@ -17,6 +17,10 @@ from edit_harness_plugins.controls.effects import Effect, side_effects
 from .facts import caption, carried, facts, grouped, labels, shared_caveats
 from .formats import Cell, Grid, Row
 
+MAIN = ("ES", "PS", "NS", "NS+", "S", "NKL")
+"""The measures that a table of runs shows at first, where it has any of them; else its first ones, as many."""
+HARMONIC = "S"
+"""The score of a run, where it has one."""
 KNOWN = ("Run", "Editor", "Task", "Model", "Precision")
 """Facts that are columns of the table of runs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,19 +20,22 @@ from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
 from edit_harness_plugins.controls.effects import side_effects
+from edit_harness_plugins.pairing import Pairing
 
 from . import facts, layouts
 from .facts import grouped
-from .layouts import shown
+from .layouts import HARMONIC, MAIN, shown
 from .papers import unedited
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
 BADGES = ("recomputed", "replayed", "reproduced")
 """How a leaderboard came by a row's numbers, by rising trust."""
 BUDGET = 950_000
-"""Bytes of a page but for its style and script, so that all of it is below a megabyte."""
+"""Bytes of a page's tables and of the answers to its cases; all cases are listed, whatever that takes."""
 TABLES = 50_000
-"""Bytes that are set aside for a run's tables; the rest is for cases."""
+"""Bytes that are set aside for a run's tables; the rest is for answers."""
+RELATIONS = "relations.json"
+"""Labels of Wikidata's properties by their ids: of CounterFact's, which its data does not have."""
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -114,44 +117,72 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Board:
-    """The runs of one protocol."""
+    """The runs of one protocol: the unedited model first, then the others by their score."""
 
     protocol: Protocol
-    columns: Mapping[str, Measure]
-    rows: Sequence[Entrant]
+    entrants: Sequence[Entrant]
+    _differing: dict[tuple[Entrant, Entrant], set[str]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def columns(self) -> Mapping[str, Measure]:
+        """The measures that any run has."""
+        return {name: line.measure for row in self.entrants for name, line in row.lines.items()}
+
+    @cached_property
+    def main(self) -> Sequence[str]:
+        """The columns that are shown at first."""
+        return [name for name in self.columns if name in MAIN] or list(self.columns)[: len(MAIN)]
+
+    @cached_property
+    def score(self) -> str:
+        """The measure that rows are sorted by: `HARMONIC`, or the first that has a better direction."""
+        names = [name for name, measure in self.columns.items() if measure.better]
+        return HARMONIC if HARMONIC in names else next(iter(names), "")
+
+    @cached_property
+    def rows(self) -> Sequence[Entrant]:
+        """The runs in their order."""
+
+        def order(row: Entrant) -> tuple[Any, ...]:
+            names = row.model, row.run.label, row.run.manifest.fingerprint
+            return not unedited(row.run), -self._merit(row, self.score), *names
+
+        return sorted(self.entrants, key=order)
+
+    def _merit(self, row: Entrant, name: str) -> float:
+        if name not in row.lines:
+            return -math.inf
+        value = row.run.estimates[f"post_{name}"].value
+        return -value if self.columns[name].better == "lower" else value
 
     def is_best(self, row: Entrant, name: str) -> bool:
-        """Tell whether a row's number of a measure is shown as the best of several of its model."""
+        """Tell whether no other run of a row's model is significantly better, and one is significantly worse."""
         rivals = [
-            r for r in self.rows if r.competes and name in r.lines and r.weights == row.weights
+            r for r in self.entrants if r.competes and name in r.lines and r.weights == row.weights
         ]
-        better = self.columns[name].better
-        if row not in rivals or len(rivals) == 1 or not better:
+        if row not in rivals or not self.columns[name].better:
             return False
-        pick = max if better == "higher" else min
-        best = pick(rivals, key=lambda rival: rival.run.estimates[f"post_{name}"].value)
-        one, other = row.lines[name], best.lines[name]
-        return report.show(one.after, one) == report.show(other.after, other)
+        best = max(rivals, key=lambda rival: self._merit(rival, name))
+        worse = [rival for rival in rivals if rival is not best and self._differ(best, rival, name)]
+        return bool(worse) and row not in worse
+
+    def _differ(self, one: Entrant, other: Entrant, name: str) -> bool:
+        """Tell whether `compare` finds that two runs differ in a measure."""
+        if (one, other) not in self._differing:
+            found = Pairing(one.run, other.run).contrasts
+            self._differing[one, other] = {each.name for each in found if each.differs}
+        return name in self._differing[one, other]
 
 
 def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
     """Return the tables of runs, in the order of their protocols; single edits come first."""
-    groups = {
-        Protocol.of(own[0].run): own for own in grouped(entrants, lambda e: Protocol.of(e.run))
-    }
-    found = []
-    for of in sorted(groups, key=lambda p: (p.task, p.version, p.regime != "single", astuple(p))):
-        # Of a model the unedited one stands first.
-        rows = sorted(
-            groups[of],
-            key=lambda row: (
-                row.model, row.weights, not unedited(row.run), row.run.label,
-                row.run.manifest.fingerprint,
-            ),
-        )  # fmt: skip
-        columns = {name: line.measure for row in rows for name, line in row.lines.items()}
-        found.append(Board(of, columns, rows))
-    return found
+
+    def order(board: Board) -> tuple[Any, ...]:
+        of = board.protocol
+        return of.task, of.version, of.regime != "single", astuple(of)
+
+    groups = grouped(entrants, lambda each: Protocol.of(each.run))
+    return sorted((Board(Protocol.of(own[0].run), own) for own in groups), key=order)
 
 
 def explore(runs: Sequence[Results], title: str) -> str:
@@ -167,7 +198,7 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     data = [explored(run, BUDGET // len(runs) - TABLES) for run in runs]
     return {
         "level": f"{LEVEL:.0%}",
-        "runs": [_told(run, len(found["cases"])) for run, found in zip(runs, data, strict=True)],
+        "runs": [_told(run, found["cases"]) for run, found in zip(runs, data, strict=True)],
         "data": embedded({"runs": data}),
         "facts": facts,
         "besides_heads": layouts.BESIDES,
@@ -175,14 +206,14 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def _told(run: Results, embedded: int) -> dict[str, Any]:
+def _told(run: Results, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     main = shown(run, verbose=False)
     return {
         "run": run,
         "effects": side_effects(run).effects,
         "model": Entrant(run, "").model,
         "task": run.manifest.identity.task,
-        "embedded": embedded,
+        "embedded": sum("probes" in case for case in cases),
         "lines": main,
         "details": [line for line in run.lines if line not in main],
         "followed": any(line.immediate for line in run.lines),
@@ -215,17 +246,18 @@ def measured(run: Results) -> Table:
 
 
 def _within(run: Results, table: Table, budget: int) -> Iterator[dict[str, Any]]:
-    """Yield cases until the budget is spent, those that failed first; at least one."""
+    """Yield all cases, those that failed first; of the first and until the budget is spent with their probes."""
     spent, statuses = 0, run.records.statuses
     order = sorted(range(len(statuses)), key=lambda i: statuses[i] == OK)
     for place, i in enumerate(order):
         values = [[_short(column[i]) for column in pair] for pair in table.values()]
         record = run.records[i]
-        data = _case(run.by_id[record.case], record) | {"place": place, "values": values}
-        spent += len(embedded(data)) + 1
-        if place and spent > budget:
-            return
-        yield data
+        case = run.by_id[record.case]
+        data = _case(case, record) | {"place": place, "values": values}
+        if spent <= budget:
+            whole = data | {"probes": _probes(case, record)}
+            spent += len(embedded(whole)) + 1
+        yield whole if spent <= budget or not place else data
 
 
 def _case(case: Case, record: Record) -> dict[str, Any]:
@@ -234,10 +266,15 @@ def _case(case: Case, record: Record) -> dict[str, Any]:
         "status": record.status,
         "noop": record.noop,
         "message": record.message,
-        "tags": dict(case.tags),
+        "tags": {name: _labelled(value) for name, value in case.tags.items()},
         "requests": [[r.text, r.subject, r.target_new, r.target_true] for r in case.requests],
-        "probes": _probes(case, record),
     }
+
+
+def _labelled(tag: str) -> str:
+    """Return a tag with what Wikidata calls the property that it is the id of."""
+    label = json.loads(asset(RELATIONS)).get(tag)
+    return f"{label} ({tag})" if label else tag
 
 
 def _probes(case: Case, record: Record) -> dict[str, list[dict[str, Any]]]:

@@ -57,6 +57,11 @@ class Printed:
     unedited: bool = True
     """Whether a table of numbers after the edit has a row of the unedited model."""
 
+    @property
+    def title(self) -> str:
+        """What it shows, as a heading."""
+        return self.shows[:1].upper() + self.shows[1:]
+
 
 def named(value: str) -> str:
     """Return what a paper calls the value of a tag, such as ``birth/gender`` for ``P19_P21``."""

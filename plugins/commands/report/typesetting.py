@@ -245,7 +245,7 @@ def _grid(
             cells = [n.cell if n else Cell("–") for n in compress(row.numbers, there)]
             rows.append((names, [*cells, Cell(ns)]))
     shown = [column.head or column.measure for column in compress(columns, there)]
-    title, notes = f"{table.name}: {table.shows}", list(_notes(table, some, every))
+    title, notes = f"{table.title} (as in {table.name})", list(_notes(table, some, every))
     return Grid(title, heads, [*shown, "n"], rows, notes, data)
 
 

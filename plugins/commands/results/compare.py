@@ -19,13 +19,14 @@ from edit_harness.run import report
 from edit_harness.run.estimates import LEVEL
 from edit_harness.run.report import MeasureRow
 from edit_harness.run.results import Results
+from edit_harness_plugins import pairing as tests
 from edit_harness_plugins.command_line import as_json, command, many, with_plugins
+from edit_harness_plugins.pairing import Contrast, Pair, Pairing, distance, paired, same_content
 from edit_harness_plugins.reading import reread
 
 from ..report import facts, layouts
 from ..report.formats import Cell, Grid, Row
 from . import show
-from .pairing import ALPHA, MCNEMAR, T_TEST, Contrast, Pair, Pairing, distance, paired, same_content
 
 UNEQUAL = ("Task", "Version", "Model", "Weights", "Tokenizer", "Mode", "Judge", "Seed")
 """What readers are told of if it differs; precisions must not."""
@@ -128,7 +129,7 @@ def cells(each: Contrast) -> list[Cell]:
     p = "–" if each.adjusted is None else f"{each.adjusted:.2g}"
     p = "< 1e-4" if each.adjusted is not None and each.adjusted < 1e-4 else p
     effect = "–" if each.effect is None else f"{each.effect:.2f}"
-    effect = f"+{each.gained} −{each.lost}" if each.test == MCNEMAR else effect
+    effect = f"+{each.gained} −{each.lost}" if each.test == tests.MCNEMAR else effect
     rest = [layouts.bounds(each.difference, line) or "–", p, effect, str(each.difference.n)]
     marked = Cell(change, mark="best" if each.differs else "")
     return [Cell(first), Cell(second), marked, *map(Cell, rest)]
@@ -137,7 +138,7 @@ def cells(each: Contrast) -> list[Cell]:
 def remarks(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[str, str]]:
     """Yield what a reader of the table has to know: what differs, what columns mean, what was left out."""
     found = ", ".join(e.name for e in contrasts if e.differs and not e.measure.detail)
-    yield "differs", found or f"nothing, at {ALPHA:.0%}"
+    yield "differs", found or f"nothing, at {tests.ALPHA:.0%}"
     yield "effect", "cases gained and lost of 0/1 values (McNemar), else Cohen's d_z (paired t)"
     yield "CI", "each interval is of one measure, and not corrected for their number as p is"
     for text, count in pairing.left_out.items():
@@ -179,7 +180,7 @@ def as_data(
                 "low": e.difference.low, "high": e.difference.high, "n": e.difference.n,
                 "unit": e.measure.unit, "better": e.measure.better,
                 "test": e.test, "units": e.units, "p": e.p, "p_adjusted": e.adjusted,
-                "d_z": e.effect if e.test == T_TEST else None,
+                "d_z": e.effect if e.test == tests.T_TEST else None,
                 "gained": e.gained, "lost": e.lost, "differs": e.differs,
             }
             for e in contrasts

@@ -18,7 +18,7 @@ from ..run.flags import EditingFlags, LoadingFlags, Options
 from ..run.measuring import COUNT, JSON, SEED
 
 HTML: dict[str, Any] = {"metavar": "FILE", "help": "Heat maps as a page."}
-PNG: dict[str, Any] = {"metavar": "FILE", "help": "Heat maps as an image; needs matplotlib."}
+PNG: dict[str, Any] = {"metavar": "FILE", "help": "As .png, .svg or .pdf; needs matplotlib."}
 QUIET: dict[str, Any] = {"default": False, "is_flag": True, "help": "Only the result."}
 
 
@@ -37,7 +37,7 @@ class SweepFlags(EditingFlags):
     dev: int = flag("--dev", type=COUNT, default=100, metavar="N",
         help="Cases of the development split: the task's last ones.")
     measures: Sequence[str] = flag("--measures", many=True, metavar="NAME",
-        help="What is mapped.", show_default="ES,PS,NS,RS, or the task's own")
+        help="What is mapped.", show_default="ES,PS,NS,S,RS, or the task's own")
     save_preset: str | None = flag("--save-preset", metavar="FILE",
         help="Write the best fields down.")
     html: str | None = flag("--html", **HTML)

@@ -97,7 +97,8 @@ function startExplorer(runs) {
       : "The edit failed, so that there is no answer after it; the case counts as a failure.";
     return make("div", "inside", fate ? make("p", "message", fate) : null,
       found.message ? make("p", "message", found.message) : null,
-      ...writes, make("p", "", ...tagsOf(found.tags)), values(found), ...sections);
+      ...writes, make("p", "", ...tagsOf(found.tags)), values(found), ...sections,
+      found.probes ? null : make("p", "quiet", `Its prompts and answers: edit-harness case RUN ${found.id}`));
   }
 
   function values(found) {

@@ -35,7 +35,7 @@ function makeSortable(table) {
     button.type = "button";
     button.append(...head.childNodes);
     head.append(button);
-    head.setAttribute("aria-sort", "none");
+    if (!head.hasAttribute("aria-sort")) head.setAttribute("aria-sort", "none");
     const first = head.classList.contains("number") ? "descending" : "ascending";
     const other = { ascending: "descending", descending: "ascending" };
     button.addEventListener("click", () => {

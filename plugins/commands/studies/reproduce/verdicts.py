@@ -21,7 +21,7 @@ from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report import typesetting
 from edit_harness_plugins.commands.report.facts import grouped
 from edit_harness_plugins.commands.report.papers import Subsets
-from edit_harness_plugins.commands.results.pairing import Contrast, Pairing
+from edit_harness_plugins.pairing import Contrast, Pairing
 
 from .packs import Contents, Expected
 

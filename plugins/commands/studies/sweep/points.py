@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from statistics import fmean
 from typing import Any, get_origin
@@ -21,7 +21,7 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Estimate
 from edit_harness_plugins.commands.report.formats import Cell, Grid, Mark
 from edit_harness_plugins.commands.report.heatmaps import HeatMap
-from edit_harness_plugins.commands.report.layouts import directed
+from edit_harness_plugins.commands.report.layouts import HARMONIC, directed
 from edit_harness_plugins.commands.run.preset_file import typed
 
 LAYER, TOKEN = "layer", "fact_token"
@@ -89,8 +89,7 @@ def named(point: Point) -> str:
     return ", ".join(f"{field}={typed(value)}" for field, value in point.items())
 
 
-HARMONIC = "S"
-USUAL = ("ES", "PS", "NS", "RS")
+USUAL = ("ES", "PS", "NS", "S", "RS")
 """The measures that are mapped if none is asked for."""
 SHOWN = 10
 NONE = Estimate(math.nan, math.nan, math.nan, 0)
@@ -180,6 +179,8 @@ class SweepResults:
         fields = [*self.axes, ""]
         names = [list(map(typed, values)) for values in (*self.axes.values(), [""])]
         across, down = names[:2]
+        place = self.points.index(self.best) if self.best else 0
+        marked = (place % len(down), place // len(down)) if self.best else None
         made = []
         for name, measure in self.measures.items():
             scale = 100 if measure.unit in HUNDREDTHS else 1
@@ -187,7 +188,9 @@ class SweepResults:
             values = [scale * estimate.value if estimate.n else None for estimate in estimates]
             title, form = directed(name, measure.better), ".1f" if scale == 100 else ".3g"
             rows = [values[row :: len(down)] for row in range(len(down))]
-            made.append(HeatMap(title, down, across, rows, x=fields[0], y=fields[1], form=form))
+            ends = [scale * end for end in measure.limits] if scale == 100 else [0.0, None]
+            heat_map = partial(HeatMap, least=ends[0], most=ends[1], best=marked)
+            made.append(heat_map(title, down, across, rows, x=fields[0], y=fields[1], form=form))
         return made
 
     def table(self, title: str) -> Grid:

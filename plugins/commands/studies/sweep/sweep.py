@@ -136,7 +136,7 @@ def check(flags: SweepFlags) -> dict[str, str]:
     if twice := asked.keys() & flags.editor_args.keys():
         raise UsageError(f"field {min(twice)} is in the grid and in --editor-args", "say it once")
     if flags.png:
-        heatmaps.check()
+        heatmaps.check(flags.png)
     return asked
 
 

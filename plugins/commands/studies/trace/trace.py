@@ -71,7 +71,7 @@ def checked(flags: TraceFlags) -> Request | None:
             f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(patching.KINDS)}"
         )
     if flags.png:
-        heatmaps.check()
+        heatmaps.check(flags.png)
     if flags.task:
         return None
     if not (flags.prompt and flags.subject):
@@ -162,7 +162,8 @@ def finish(
     maps = heat_maps(made, how.window)
     parts = [part for heat in maps for part in ("", heatmaps.terminal(heat, out.width))]
     show(data, *lines, *parts, as_json=flags.as_json)
-    for name in heatmaps.write(flags.html, flags.png, maps, "Causal trace", lines):
+    title = f"Causal trace of {model.name}: {flags.task or line}"
+    for name in heatmaps.write(flags.html, flags.png, maps, title, lines):
         err.print(f"saved    {name}", markup=False, soft_wrap=True)
 
 
@@ -261,7 +262,8 @@ def heat_maps(effects: Effects, window: int) -> list[HeatMap]:
         around = "" if kind == "hidden" or window == 1 else f" of {window} layers around each"
         title, layers = f"{average} of {WHAT[kind]}{around}", [str(i) for i in range(len(grid[0]))]
         values = [[e.value if e.n else None for e in line] for line in grid]
-        made.append(heat_map(title, effects.rows, layers, values))
+        there = [(e.value, y, x) for y, line in enumerate(grid) for x, e in enumerate(line) if e.n]
+        made.append(heat_map(title, effects.rows, layers, values, best=max(there)[1:]))
     return made
 
 

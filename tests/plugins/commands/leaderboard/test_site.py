@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import replace
-from support.page_runs import of_editor, small
+from support.page_runs import altered, of_editor, small
 
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.run import report
@@ -58,14 +58,24 @@ def test_what_another_protocol_measured_stands_in_another_table(base, editors):
     assert sorted(len(board.rows) for board in found) == [1, 1, 1, 1, 4]
 
 
-def test_the_best_number_is_marked_where_several_compete_and_were_checked(editors):
+def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_was_checked(base):
     badges = ("reproduced", "recomputed", "replayed 300/300", "replayed 300/300")
-    by_badge = [Entrant(run, "", b) for run, b in zip(editors.values(), badges, strict=True)]
-    (board,) = boards_of(by_badge)
+    cases = [replace(base.cases[0], id=f"c{i}") for i in range(40)]
+    many = altered(base, cases, [replace(base.records[0], case=case.id) for case in cases])
+    runs = [of_editor(many, name, *levels) for name, levels in LEVELS.items()]
+    by_badge = list(map(Entrant, runs, [""] * 4, badges))
+    board, alike = boards_of(by_badge)[0], boards_of(by_badge[2:])[0]
     best = {row.run.label: board.is_best(row, "ES") for row in board.rows}
     assert best == {"weak": False, "bold": False, "mild": True, "tied": True}
-    (alone,) = boards_of(by_badge[:1])
-    assert not any(alone.is_best(alone.rows[0], name) for name in alone.rows[0].lines)
+    assert not any(alike.is_best(row, name) for row in alike.rows for name in row.lines)
+
+
+def test_rows_are_sorted_by_score_and_what_few_cases_show_by_chance_is_not_marked(editors):
+    (board,) = boards_of([Entrant(run, "") for run in editors.values()])
+    scores = [row.run.estimates["post_S"].value for row in board.rows]
+    assert scores == sorted(scores, reverse=True)
+    assert len({*scores}) > 2
+    assert not any(board.is_best(row, "ES") for row in board.rows)
 
 
 def test_the_unedited_model_comes_first_and_is_never_best(base, editors):

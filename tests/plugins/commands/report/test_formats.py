@@ -119,13 +119,22 @@ def test_a_latex_table_is_one_of_booktabs_and_says_what_it_needs():
     rules = [line for line in lines if line.endswith("rule") or "tabular" in line]
     begin, top = r"\begin{tabular}{lrr}", r"\toprule"
     assert rules == [begin, top, r"\midrule", r"\bottomrule", r"\end{tabular}"]
-    assert r"\caption{Title. of 20 cases.}" in lines
+    assert lines[3:5] == [r"\caption{Title.}", r"\label{tab:title}"]
+    assert lines[-2] == r"\par\smallskip\parbox{\linewidth}{\footnotesize Of 20 cases.}"
     wide = formats.latex(
         [Grid("Wide", ["Editor"], list("abcdefghij"), [(["rome"], [Cell("1")] * 10)])]
     )
     assert "graphicx" in wide.splitlines()[1]
     assert wide.count(r"\resizebox{\textwidth}{!}{%") == 1
     assert r"\end{tabular}}" in wide
+
+
+def test_latex_labels_differ_and_a_column_of_small_numbers_has_a_unit():
+    small = [(["rome"], [Cell("0.00012", "[2e-05, 0.0003]"), Cell("0.5", "[0.001, 1]")])]
+    found = formats.latex([Grid("NKL: x", ["Editor"], ["A", "B"], small)] * 2)
+    assert re.findall(r"\\label{(.*)}", found) == ["tab:nkl", "tab:nkl-2"]
+    assert r"A ($10^{-4}$) & B \\" in found
+    assert r"rome & 1.2 {\scriptsize {[}0.2, 3]} & 0.5 {\scriptsize {[}0.001, 1]}" in found
 
 
 def test_latex_has_signs_where_numbers_are_negative_and_no_dash_where_flags_are():

@@ -105,15 +105,25 @@ def test_texts_of_strangers_are_escaped():
 def test_a_page_stands_alone_and_has_every_number():
     page = heatmaps.page([SMALL, wide(4)], "Traces", ["model pocket"])
     assert not [text for text in ("http:", "https:", "src=") if text in page]
-    for text in ('<td class="s20">0.80<', "<td>–<", "model pocket", "pale -0.10, dark 0.80"):
+    for text in ('<td class="s20">0.80<', "<td>–<", "model pocket", "<span>-0.10</span>"):
         assert text in page
+    assert page.count("<i class=") == 42, "a colour bar for each scale"
+    one = heatmaps.page([replace(SMALL, best=(1, 0)), replace(SMALL, best=(1, 1))], "Traces")
+    assert one.count("<i class=") == 21
+    assert '<td class="s20 top">0.80</td>' in one
+    assert heatmaps.page([wide(48)], "Traces").count(">.50</td>") == 3, "narrow, with all numbers"
 
 
-def test_an_image_is_written_whatever_characters_its_texts_have(tmp_path):
+@pytest.mark.parametrize("end", ["png", "svg", "pdf"])
+def test_an_image_is_what_its_name_says_and_the_same_twice_whatever_its_texts(tmp_path, end):
     pytest.importorskip("matplotlib")
-    path = tmp_path / "map.png"
-    heatmaps.image([replace(SMALL, title=f"$x {HOSTILE}"), wide(200)], path)
-    assert path.read_bytes().startswith(b"\x89PNG")
+    paths = [tmp_path / f"{name}.{end}" for name in ("one", "two")]
+    for path in paths:
+        heatmaps.image([replace(SMALL, title=f"$x {HOSTILE}", best=(1, 0)), wide(200)], path, "x")
+    assert (made := paths[0].read_bytes()) == paths[1].read_bytes()
+    assert made.startswith((b"\x89PNG", b"<?xml", b"%PDF"))
+    with pytest.raises(UsageError, match="tells no kind of image"):
+        heatmaps.check("map.jpg")
 
 
 def test_an_image_without_matplotlib_or_a_place_is_refused_in_a_line(tmp_path, monkeypatch):

@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from support.page_runs import STRINGS, copies, small
+from support.builders import replace
+from support.page_runs import STRINGS, altered, copies, small
 
 from edit_harness.run import report
 from edit_harness_plugins.commands.report import page
@@ -65,24 +66,27 @@ def test_data_in_a_script_end_no_script_and_come_back(text):
 # --- what a page holds -------------------------------------------------------------------------------
 
 
-def test_cases_that_failed_are_first_and_a_budget_keeps_them(base, monkeypatch):
+def test_all_cases_are_listed_those_that_failed_first_and_a_budget_keeps_answers(base, monkeypatch):
     many = copies(base, 90)
-    whole = explored(many, 10_000_000)
-    assert len(whole["cases"]) == 90
-    statuses = [case["status"] for case in whole["cases"]]
+    cases = explored(many, 10_000_000)["cases"]
+    statuses = [case["status"] for case in cases]
     assert statuses == sorted(statuses, key=["edit_failed", "ok"].index)
-    some = explored(many, 30_000)
-    assert 5 < len(some["cases"]) < 90
-    assert len(embedded(some["cases"])) <= 30_002
-    assert some["cases"] == whole["cases"][: len(some["cases"])]
+    some = explored(many, 30_000)["cases"]
+    whole = [case for case in some if "probes" in case]
+    assert 5 < len(whole) < len(some) == len(cases) == 90
+    assert len(embedded(whole)) <= 30_002
+    assert whole == cases[: len(whole)]
     monkeypatch.setattr(page, "BUDGET", 30_000 + page.TABLES)
     html = page.explore([many], "Some")
-    assert f"Showing {len(some['cases'])} of 90 cases, those that failed first" in html
-    assert "Showing" not in page.explore([base], "All")
+    assert f"All 90 cases are listed. Prompts and answers of the first {len(whole)}" in html
+    assert "cases are listed" not in page.explore([base], "All")
+    assert "probes" in explored(base, 1)["cases"][0], "of one however large"
 
 
-def test_one_case_is_shown_however_large_it_is(base):
-    assert len(explored(base, 1)["cases"]) == 1
+def test_a_relation_has_its_label_beside_its_id(base):
+    case = replace(base.cases[0], tags={"relation": "P106", "set": "P0"})
+    (found,) = explored(altered(base, [case], base.records[:1]), 1)["cases"]
+    assert found["tags"] == {"relation": "occupation (P106)", "set": "P0"}
 
 
 def test_the_page_has_every_number_of_the_table_and_every_status(base):

@@ -96,7 +96,7 @@ def test_a_link_and_a_pipe_are_written_through(tell, runs, tmp_path):
 
 def test_the_layout_and_the_metrics_may_be_asked(tell, runs):
     said = tell(*paths(runs), "--layout", "paper", "--format", "html")
-    title = "CounterFact+, Table 1: neighborhood score"
+    title = "Neighborhood score (as in CounterFact+, Table 1)"
     assert said.stdout.startswith(f"<table>\n<caption>{title}</caption>")
     missing = "missing Seesaw-CF, Table 4: no run of seesaw-cf"
     assert missing in " ".join(tell(*paths(runs), "--layout", "paper").stderr.split())

@@ -11,8 +11,8 @@ from support.oracles import bent
 from edit_harness import Metric, Regime, stats
 from edit_harness.folder.table import RunTable
 from edit_harness.interfaces import Measure
-from edit_harness_plugins.commands.results import pairing
-from edit_harness_plugins.commands.results.pairing import ALPHA, Pairing
+from edit_harness_plugins import pairing
+from edit_harness_plugins.pairing import ALPHA, Pairing
 
 
 @pytest.fixture(scope="module")
