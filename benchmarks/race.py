@@ -104,7 +104,7 @@ class Race:
         layer = synthetic.LAYERS[shape]
         contexts = sampled(self.model, (5, 10), 10)
         editor = Rome(
-            layer, steps=20, weight_decay=0.5, clamp=4.0, covariance=False, contexts=contexts
+            layer=layer, steps=20, weight_decay=0.5, clamp=4.0, covariance=False, contexts=contexts
         )
         self.projection = self.model.architecture.projection(layer)
         runner = Runner(module, self.projection.module, lambda text: tokenizer(text)["input_ids"])

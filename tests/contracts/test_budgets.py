@@ -27,7 +27,7 @@ CEILINGS = {
     "harness/ without testing/": 9_600,
     "plugins/commands/": 10_500,
     "harness/ and plugins/": 40_000,
-    "tests/": 38_300,
+    "tests/": 38_400,
 }
 """What may not be exceeded now."""
 SLACK = 0.02

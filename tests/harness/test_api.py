@@ -184,7 +184,7 @@ def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
         (lambda: evaluate(edtor="rome"), "edtor"),
         (lambda: eh.edit("pocket", "rome", [REQUEST]), "pocket"),
         (lambda: eh.edit(model, "rome", []), "request"),
-        (lambda: evaluate(limit=-1), "-1"),
+        (lambda: evaluate(limit=-1), "nothing to do"),
         (lambda: evaluate(limit=0), "nothing to do"),
         # item 20 of issue I
         (lambda: evaluate(editor=["rome", "ft"]), r"\['rome', 'ft'\] is no name of an editor"),

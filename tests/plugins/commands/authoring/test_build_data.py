@@ -174,7 +174,7 @@ def test_builders_are_listed_and_have_cards():
 
     assert [row["name"] for row in shown("ls", "builders")["builders"]] == ["counterfact", "seesaw"]
     card = shown("show", "seesaw")
-    assert (card["makes"], card["fields"]["people"]) == ("a folder", 100)
+    assert (card["makes"], card["fields"]["people"]["default"]) == ("a folder", 100)
     assert ["protocol" in card for card in shown("show", "counterfact")] == [True, False]
 
 

@@ -62,7 +62,7 @@ def test_it_says_what_comes_next(tmp_path, monkeypatch):
     assert lines[0] == "written  ./edit-harness-demo"
     assert lines[-3:] == [
         "next     pip install -e ./edit-harness-demo",
-        "         edit-harness check edit-harness-demo",
+        "         edit-harness plugins check edit-harness-demo",
         "         edit-harness --editor demo --limit 100",
     ]
     assert max(map(len, lines)) <= 80

@@ -169,7 +169,7 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
     with pytest.raises(RunFolderError) as error:
         joined([first, other, originals[1][2]], tmp_path)
     assert error.value.cause == f"{first} and {other} are of different runs: seed is 0 and 1"
-    assert error.value.remedy == f"edit-harness diff {first} {other} says all of it"
+    assert error.value.remedy == f"edit-harness compare --why {first} {other} says all of it"
     for of, limit, told in (
         (2, {}, "otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"),
         (3, {"limit": 8}, r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"),

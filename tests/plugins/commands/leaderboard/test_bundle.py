@@ -91,7 +91,7 @@ def pipe(path):
 
 NONE = "a member that no bundle has"
 UNREAD = "no .zip that can be read"
-SUBMIT = "`edit-harness submit RUN` makes a bundle"
+SUBMIT = "`edit-harness leaderboard submit RUN` makes a bundle"
 CONTAINERS = {
     "a path above": (named("../manifest.json"), f"{NONE}: ../manifest.json"),
     "an absolute path": (named("/etc/cron.d/x"), f"{NONE}: /etc/cron.d/x"),
@@ -104,7 +104,10 @@ CONTAINERS = {
         f"{SUBMIT}, of nothing but its files and without a folder",
     ),
     "litter of a file manager": (named(".DS_Store", "manifest.json"), f"{NONE}: .DS_Store"),
-    "a run's folder": (named("manifest.json", "lock"), f"{NONE}: lock; `edit-harness submit"),
+    "a run's folder": (
+        named("manifest.json", "lock"),
+        f"{NONE}: lock; `edit-harness leaderboard submit",
+    ),
     "a name twice": (twice, "two members have the name manifest.json"),
     "encrypted": (encrypted, f"{UNREAD}: File .* is encrypted"),
     "a slow bomb": (slow_bomb, r"unpacks to more than [\d,]+ bytes"),

@@ -38,7 +38,9 @@ def test_a_finished_run_is_packed_and_passes(made, tmp_path):
     flags = (*SAID, "--output", out, "--baseline", baseline)
     code, printed = edit_harness("leaderboard", "submit", run.folder.path, *flags)
     assert code == 0
-    assert f"edit-harness verify {out} --baseline {baseline}" in printed.replace("\n", " ")
+    assert f"edit-harness leaderboard verify {out} --baseline {baseline}" in printed.replace(
+        "\n", " "
+    )
     with zipfile.ZipFile(out) as archive:
         assert {"SHA256SUMS", "submission.json", "samples.jsonl"} < set(archive.namelist())
         submission = json.loads(archive.read("submission.json"))

@@ -104,7 +104,7 @@ def test_what_is_not_there_is_an_error_of_use(tmp_path):
     assert edit_harness("leaderboard", "verify", "none.zip") == (2, none)
     for folder, words in (
         ("none", "there is no folder"),
-        ("", "has no bundles\n       edit-harness submit"),
+        ("", "has no bundles\n       edit-harness leaderboard submit"),
     ):
         flags = ("--output", tmp_path / "site")
         code, printed = edit_harness("leaderboard", "build", tmp_path / folder, *flags)
