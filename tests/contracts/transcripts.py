@@ -23,12 +23,12 @@ RUNS = HERE / "runs"
 """Run folders as an earlier version wrote them: see `tests.contracts.runs`."""
 LOOKING = (
     "ls", "ls editors", "ls runs -o .", "show rome", "show counterfactplus", "show success",
-    "show symbolic", "show text", "show counterfactplus-table1", "show counterfact --stats",
+    "show symbolic", "show text", "show ES", "run --help-all", "show counterfactplus-table1", "show counterfact --stats",
 )  # fmt: skip
 OF_ONE = ("score {}", "report {} -v", "report {} --format latex", "report {} --layout paper")
 OF_ALL = ("compare single unedited", "diff single unedited", "report single unedited", "report single --format csv",
-          "case single 0", "repair damaged", "repair single", "submit single --out b.zip --contact a@b.c --tuned-on pocket",
-          "verify b.zip --level 2", "merge shard -o merged", "score single --json")  # fmt: skip
+          "case single 0", "score damaged --repair", "score single --repair", "merge shard -o merged", "score single --json",
+          "leaderboard submit single -o b.zip --contact a@b.c --tuned-on pocket", "verify b.zip --level 2")  # fmt: skip
 MISTAKES = (
     "rnu", "--editor rmoe", "--task conterfact", "-e rome -t counterfact --editor-args layr=3",
     "-e rome -t counterfact --editor-args layer=many", "-e rome --model nosuch/model", "-e rome -L 0", "--limit x",

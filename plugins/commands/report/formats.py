@@ -242,7 +242,7 @@ def _latex_table(grid: Grid, label: str) -> str:
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
     head = head.replace(UNIT, "$10^{-4}$")
     wide = len(rows[0]) > FITTING
-    notes = " ".join(_latex(f"{n[:1].upper()}{n[1:].rstrip('.')}.") for n in grid.notes)
+    notes = " ".join(_latex(f"{_sentence(note).rstrip('.')}.") for note in grid.notes)
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -256,6 +256,12 @@ def _latex_table(grid: Grid, label: str) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines)
+
+
+def _sentence(note: str) -> str:
+    """Return a note that begins with a word, not with a run's id, as a sentence."""
+    word, *_ = note.split(" ")
+    return note[:1].upper() + note[1:] if word.isalpha() else note
 
 
 def _latex(text: str) -> str:
