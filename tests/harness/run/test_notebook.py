@@ -7,10 +7,10 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from msgspec import structs
 
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
-from edit_harness.run import report
 from edit_harness.run.results import Results
 from edit_harness_plugins.reading import own_metrics
 
@@ -30,10 +30,9 @@ def test_the_table_of_a_notebook_is_that_of_the_terminal(run):
 
 
 def test_names_from_outside_are_escaped(run):
-    (line, *_) = run.lines
-    page = report.html([replace(line, name="<script>")], "<b>")
-    assert "<script>" not in page
-    assert "<b>" not in page
+    named = replace(run, manifest=structs.replace(run.manifest, label="<script>"))
+    assert "&lt;script&gt;" in named._repr_html_()
+    assert "<script>" not in named._repr_html_()
 
 
 def test_a_frame_has_each_estimate_as_a_fraction(run):
