@@ -128,8 +128,8 @@ class Harness(click.Group):
         if COMPLETE in os.environ:
             super().main(args, **extra)
         given = list(sys.argv[1:] if args is None else args)
-        if debug := "--debug" in given:  # of whatever command
-            given.remove("--debug")
+        debug = "--debug" in given or "EDIT_HARNESS_DEBUG" in os.environ
+        given = [arg for arg in given if arg != "--debug"]  # of whatever command
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every character
                 stream.reconfigure(errors="replace")
