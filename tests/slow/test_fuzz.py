@@ -143,7 +143,7 @@ def gone_on(path):
 def mended(path, rows):
     """Repair the folder; what is left are rows that were there."""
     try:
-        repair.callback(str(path), False)
+        repair(str(path))
     except RunFolderError as error:  # a manifest that does not fit is not repaired
         if "of another run than all rows" in error.cause:
             return
