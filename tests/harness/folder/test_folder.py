@@ -107,4 +107,4 @@ def test_what_leads_elsewhere_is_refused(sent, name, target):
 def test_a_folder_s_name_says_all_but_what_is_usual():
     assert folder_name("rome", "zsre", "pocket", "single") == "rome-zsre-pocket"
     named = folder_name("rome[C=I]", "zsre", "a/b", "batch", "bfloat16", "1 of 2")
-    assert named == "rome-C-I-zsre-a-b-batch-bfloat16-1-of-2"
+    assert named == "rome-C=I-zsre-a-b-batch-bfloat16-1-of-2"
