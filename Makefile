@@ -22,7 +22,7 @@ slow: $(VENV)/.test $(VENV)/.package
 
 figures: $(VENV)/.package
 	rm -rf build/figures
-	$(BIN)/edit-harness reproduce pocket-figures --quiet --output-path build/figures
+	$(BIN)/edit-harness reproduce pocket-figures --quiet --output build/figures
 
 kills: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m tests.slow.kills.command --kills 50
