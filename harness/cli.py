@@ -88,7 +88,7 @@ class Harness(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with their summaries, none of which is imported for it."""
+        """List the commands as they were registered, with their summaries; none is imported for it."""
         try:
             found = self._listed()
         except HarnessError as error:  # a file that the environment names in vain

@@ -281,11 +281,11 @@ class Results:
 
         ax = ax or plt.gca()
         shown = [line for line in self.lines if line.measure.unit == "%"]
+        names = [line.name for line in shown]
         for when, fill in (("before", "none"), ("after", "full")):
             found = [getattr(line, when) or NONE for line in shown]
             value, low, high = (100 * np.array([(e.value, e.low, e.high) for e in found])).T
             reach = np.abs([value - low, high - value])
-            names = [line.name for line in shown]
             ax.errorbar(value, names, xerr=reach, fmt="o", fillstyle=fill, capsize=3, label=when)
         ax.invert_yaxis()
         ax.set(title=self._title, xlabel="%")

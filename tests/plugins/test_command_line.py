@@ -1,30 +1,21 @@
 """Flags that say which plugins a command has."""
 
 import os
+import sys
 
 import pytest
+from support.builders import EDITOR
 
 from edit_harness.cli import main
 from edit_harness.registry import packages
 from edit_harness_plugins.command_line import chosen
-
-EDITOR = """
-from edit_harness import Editor, hookimpl
-
-class Nothing(Editor):
-    def edit(self, model, requests): ...
-
-@hookimpl
-def edit_harness_register_editors(register):
-    register("nothing", Nothing, "Does nothing")
-"""
 
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     for name in (packages.ONLY, packages.BLOCK, packages.FILES):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(EDITOR)
     return tmp_path / "mine.py"

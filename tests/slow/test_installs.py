@@ -6,19 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from support.builders import EDITOR
 
 from edit_harness.registry import packages
 
-EDITOR = """
-from edit_harness import Editor, hookimpl
-
-class Nothing(Editor):
-    def edit(self, model, requests): ...
-
-@hookimpl
-def edit_harness_register_editors(register):
-    register("nothing", Nothing, "Does nothing")
-"""
 PYPROJECT = """
 [project]
 name = "edit-harness-nothing"

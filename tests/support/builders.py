@@ -137,6 +137,19 @@ def question(**fields: Any) -> dict[str, Any]:
     return facts | fields
 
 
+EDITOR = """
+from edit_harness import Editor, hookimpl
+
+class Nothing(Editor):
+    def edit(self, model, requests): ...
+
+@hookimpl
+def edit_harness_register_editors(register):
+    register("nothing", Nothing, "Does nothing")
+"""
+"""A plugin in one file."""
+
+
 def distribution(
     folder: Path, name: str, source: str, *, version: str = "1.0", entry: str = "plugin"
 ) -> str:

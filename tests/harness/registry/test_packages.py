@@ -6,24 +6,13 @@ import os
 import sys
 
 import pytest
-from support.builders import ROOT, distribution, in_memory
+from support.builders import EDITOR, ROOT, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog import list as inventory
-
-EDITOR = """
-from edit_harness import Editor, hookimpl
-
-class Nothing(Editor):
-    def edit(self, model, requests): ...
-
-@hookimpl
-def edit_harness_register_editors(register):
-    register("nothing", Nothing, "Does nothing")
-"""
 
 
 @pytest.fixture
