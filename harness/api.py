@@ -17,7 +17,7 @@ from .errors import PluginError, ResourceError, UsageError
 from .folder.record import Record
 from .interfaces import Editor, Executor, Regime, Task
 from .model.model import Model
-from .registry.registry import Plugins
+from .registry.registry import Plugins, suggestion
 from .registry.settings import build_component
 from .run.assembly import load, make_benchmark, make_editor
 from .run.evaluation import Evaluation, assemble
@@ -101,9 +101,10 @@ def _specified(
     own = {name: value for name, value in settings.items() if name in known and value is not None}
     own |= {} if task is None else {"task": task}
     loading = {name: value for name, value in settings.items() if name not in known}
+    arguments = [*known, *MODEL_ARGUMENTS, *evaluate.__kwdefaults__]
     if unknown := [name for name in loading if name not in MODEL_ARGUMENTS]:
         raise UsageError(
-            f"evaluate has no argument {unknown[0]!r}",
+            f"evaluate has no argument {unknown[0]!r}{suggestion(unknown[0], arguments)}",
             f"settings of a run: {', '.join(known)}; of its model: {', '.join(MODEL_ARGUMENTS)}",
         )
     spec = replace(editor, **own) if isinstance(editor, RunSpec) else RunSpec(editor=editor, **own)

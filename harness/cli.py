@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from .errors import HarnessError, PluginError, ResourceError, Terminated, one_line, printable
 from .hookspecs import DISTRIBUTION
@@ -109,9 +110,17 @@ class Harness(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command; accept ``_`` for ``-`` in the names of flags."""
         args = [_dashed(arg) for arg in args]
+        if args[:1] in (["-q"], ["--quiet"]) and not "".join(args[1:2]).startswith("-"):
+            args[:2] = args[1::-1]  # of the command that follows
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
             args.insert(0, "run")
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, and the default command's flags."""
+        run: click.Command = self._bundled["run"].load()
+        flags = run.shell_complete(click.Context(run), incomplete)
+        return [*super().shell_complete(ctx, incomplete), *flags]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -138,9 +147,7 @@ class Harness(click.Group):
         for line in misspelt(each.load() for each in self._bundled.values()):
             _say(f"note     {line}")
         if debug:
-            handler = logging.StreamHandler()
-            handler.setFormatter(Plain(logging.BASIC_FORMAT))
-            logging.basicConfig(handlers=[handler])
+            logging.basicConfig()
             for name in ("edit_harness", "edit_harness_plugins"):
                 logging.getLogger(name).setLevel(logging.DEBUG)
         try:
@@ -150,14 +157,6 @@ class Harness(click.Group):
                 _say(*traceback.format_exc().splitlines())
             code = _explain(error, self._called)
         sys.exit(code if isinstance(code, int) else 0)
-
-
-class Plain(logging.Formatter):
-    """A line of the log with escapes: what plugins raise and models write may be in it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with the traceback that belongs to it."""
-        return printable(super().format(record))
 
 
 def _dashed(arg: str) -> str:

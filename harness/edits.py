@@ -236,7 +236,7 @@ class Edit:
         if model and header.get("model") and model != header["model"]:
             raise DataError(
                 f"{path} was made for other weights than those of this model",
-                "load the model that it was made for, or make the edit anew",
+                "load the model that it was made for: --model NAME",
             )
         try:
             weights: dict[str, Delta] = {

@@ -72,6 +72,12 @@ class Command(click.Command):
                 args[place] = new + equals + value
         return super().parse_args(ctx, args)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Name the flags that have to be given, so that an error about one shows all."""
+        own = [each for each in self.params if isinstance(each, click.Option) and each.required]
+        needed = [f"{max(each.opts, key=len)} {each.make_metavar(ctx)}" for each in own]
+        return [*needed, *super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the usual flags, and the others by heading: of a long help their names only, unless all are asked for."""
         sections: dict[str, dict[str, tuple[str, str]]] = {"Options": {}}

@@ -56,7 +56,7 @@ def check_finished(run: Results) -> None:
     if missing := run.missing:
         raise RunFolderError(
             f"{run.folder.path} is not finished: {counted(missing, 'record')} missing",
-            "finish it with the command that began it",
+            "finish it with the command that began it, which runs only these",
         )
 
 

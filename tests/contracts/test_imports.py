@@ -65,6 +65,7 @@ def test_metrics_and_records_do_without_torch(code):
     [
         ({"_EDIT_HARNESS_COMPLETE": "bash_source"}, "_EDIT_HARNESS_COMPLETE=bash_complete $1"),
         ({"COMP_WORDS": "edit-harness ru", "COMP_CWORD": "1"}, "plain,run\n"),
+        ({"COMP_WORDS": "edit-harness --edit-m", "COMP_CWORD": "1"}, "plain,--edit-mode\n"),
         ({"COMP_WORDS": "edit-harness run --edit-m", "COMP_CWORD": "2"}, "plain,--edit-mode\n"),
     ],
 )

@@ -205,6 +205,8 @@ def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
         (("show", "roem"), 3, ("did you mean rome",)),
         (("plugin",), 2, ("did you mean plugins?",)),
         (("--no-such-flag",), 2, ("No such option",)),
+        (("-q", "compare", "A", "B"), 2, ("A is no run folder",)),
+        (("leaderboard", "submit", "A"), 2, ("submit --contact TEXT --tuned-on TEXT",)),
         (("-e", "rome", "--editor-args", "lyer=3"), 2, ("did you mean layer", "its fields:")),
         (("-e", "rome", "--editor-args", "layer=x"), 2, ("layer='x' is not int",)),
         (("-e", "rome", "--editor-args", "layer"), 2, ("KEY=VALUE",)),
@@ -240,7 +242,8 @@ def test_one_combination_that_fails_does_not_take_the_others_with_it(tell, folde
     assert result.exit_code == 4
     said = " ".join(result.stderr.split())
     assert "folder ./nowhere does not exist" in said
-    assert "no second moment" in said
+    assert "error: rome: there is no second moment" in said
+    assert "missing 3 runs of 6" in said
     table = result.stdout[result.stdout.index("Editor") :]
     first = [line.split()[0] for line in table.splitlines()[:4]]
     assert first == ["Editor", "none", "none", "rome"]

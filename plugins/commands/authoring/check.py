@@ -23,7 +23,7 @@ from edit_harness.errors import PluginError
 from edit_harness.registry.guard import log
 from edit_harness.registry.packages import FILES, Package, found, left_out, normal
 from edit_harness.registry.registry import suggestion
-from edit_harness_plugins.command_line import SETTINGS, command, with_selection
+from edit_harness_plugins.command_line import SETTINGS, chosen, command, with_selection
 from edit_harness_plugins.terminal import out, plain
 
 FAILED = 6
@@ -32,7 +32,7 @@ CRASHES = 3
 
 
 @command(context_settings=SETTINGS)
-@click.argument("distribution", metavar="PACKAGE")
+@click.argument("distribution", metavar="PACKAGE|FILE")
 @click.option("-k", "words", default="", metavar="WORDS", help="Only checks that have these words.")
 @click.option("-L", "--limit", type=click.IntRange(1), default=10, show_default=True,
               metavar="N", help="Cases of a run.")  # fmt: skip
@@ -41,12 +41,17 @@ CRASHES = 3
               show_default=True, metavar="S", help="How long a check may take.")  # fmt: skip
 @with_selection
 def check(distribution: str, words: str, **flags: Any) -> int:
-    """Try a package of plugins: its conformance suites, and a small run with it.
+    """Try a package of plugins, or a file of one: its conformance suites, and a small run with it.
 
     A component without a suite is tried with its defaults. Exit code 6 if a check failed,
     and if something was not tried: a check that did not happen is not passed.
     """
-    package = find(distribution)
+    with chosen(plugin=[distribution] if distribution.endswith(".py") else ()):
+        return tried(find(distribution), words, flags)
+
+
+def tried(package: Package, words: str, flags: Mapping[str, Any]) -> int:
+    """Check a package; return the exit code. Raises `PluginError` without what the suites need."""
     if missing := [name for name in ("pytest", "xdist") if not importlib.util.find_spec(name)]:
         raise PluginError(f"the suites need {missing[0]}", "pip install 'pytest>=9' pytest-xdist")
     out.print(plain(package, "bold cyan"), f"from {package.source}", sep="\n")
@@ -68,7 +73,7 @@ def find(name: str) -> Package:
         raise PluginError(
             f"there is no package {name!r} with plugins{suggestion(name, names)}",
             f"there are: {', '.join(names)}; of what is not installed say where it is: "
-            "pip install -e DIR, or check NAME --plugin FILE",
+            "pip install -e DIR, or check FILE.py",
         )
     if why := left_out(package):
         raise PluginError(f"{package} is left out: {why}", "check it without that")

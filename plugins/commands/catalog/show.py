@@ -32,7 +32,7 @@ Content = dict[str, Any]
 @click.option("--stats", is_flag=True, help="Count what a task's data are made of.")
 @settings("--task-args", help="With --stats: the task's fields.")
 @click.option("-m", "--model", default="", metavar="NAME",
-              help="With --stats: whose sample, if it brings one.", show_default="pocket")  # fmt: skip
+              help="With --stats: whose sample, if it brings one; else pocket's.")  # fmt: skip
 @as_json
 @with_plugins
 def show(plugins: Plugins, name: str, stats: bool, model: str, as_json: bool, **of: Any) -> None:

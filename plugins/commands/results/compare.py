@@ -34,7 +34,6 @@ SHOWN = 10
 """Cases that are listed, the worst first."""
 DIGEST, SHORT = 64, 12
 """Characters of a SHA-256, and how many of them are shown."""
-ABSENT = "–"
 HEADS = ("A", "B", "B − A", f"{LEVEL:.0%} CI", "p (BH)", "effect")
 
 
@@ -274,13 +273,15 @@ def changes(one: Any, two: Any, name: str = "") -> Iterator[Change]:
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         for key in dict.fromkeys([*one, *two]):
             path = f"{name}.{key}" if name else str(key)
-            yield from changes(one.get(key, ABSENT), two.get(key, ABSENT), path)
+            yield from changes(one.get(key), two.get(key), path)
     elif one != two:
         yield Change(name, one, two)
 
 
 def short(value: Any) -> str:
     """Return a value as a table shows it, a digest by its first characters."""
+    if value is None:
+        return "–"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text[:SHORT] if len(text) == DIGEST and text.isalnum() else text
 

@@ -9,7 +9,7 @@ import click
 
 from edit_harness import files
 from edit_harness.data import Visit
-from edit_harness.errors import ResourceError, RunFolderError, UsageError, counted
+from edit_harness.errors import ResourceError, RunFolderError, counted
 from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.record import Record
@@ -18,14 +18,11 @@ BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
 
 
-def repair(run: str) -> bool:
-    """Move damaged lines of a run folder aside, so that the command that made it goes on.
-
-    Tells whether there were any: then cases are missing.
-    """
+def repair(run: str) -> None:
+    """Move damaged lines of a run folder aside, so that the command that made it goes on."""
     path = Path(run).expanduser()
     if not (path / "samples.jsonl").is_file():
-        raise UsageError(f"{run} is no run folder: it has no samples.jsonl", "name one")
+        return
     check_regular(path)
     with open(path / "samples.jsonl", "rb") as file:
         # Of a folder without a manifest the first sound row says which run it is.
@@ -35,8 +32,8 @@ def repair(run: str) -> bool:
         with files.locked(path, "wait until it has ended"):
             try:
                 folder.records()
-                click.echo(f"nothing to repair in {path}")
-                return False
+                click.echo(f"no line of {path} is damaged")
+                return
             except RunFolderError as error:
                 if "log format" in error.cause:
                     raise
@@ -44,6 +41,7 @@ def repair(run: str) -> bool:
             lines = [log.encoded(seq, folder.mark, record.row) for seq, record in enumerate(kept)]
             files.put(path / "samples.bad.jsonl", b"".join(bad))
             files.put(folder.samples, b"".join(lines))
+            (path / "results.json").unlink(missing_ok=True)  # it is of all rows
             folder.event("repair")
     except OSError as error:
         raise ResourceError(
@@ -51,9 +49,6 @@ def repair(run: str) -> bool:
         ) from None
     damaged = counted(len(bad), "damaged line")
     click.echo(f"kept {counted(len(kept), 'row')}; {damaged} in samples.bad.jsonl")
-    if bad:
-        click.echo("the command that made the run goes on, and runs again what is missing")
-    return bool(bad)
 
 
 def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:

@@ -63,8 +63,8 @@ def score(
     scored: list[Results] = []
     for name in runs:
         with console.tolerated(codes, several):
-            if repair and mend(name):
-                continue
+            if repair:
+                mend(name)
             again = rescored(plugins, RunFolder.at(name), judge, judge_args, codes)
             if metrics:
                 named = make_metrics(plugins, metrics)

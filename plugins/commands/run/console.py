@@ -75,17 +75,17 @@ def line(label: str, text: str) -> None:
 
 
 @contextmanager
-def tolerated(codes: list[int], several: bool) -> Iterator[None]:
-    """Where there are several combinations, report the one that fails, and go on with the others."""
+def tolerated(codes: list[int], several: bool, who: str = "") -> Iterator[None]:
+    """Where there are several combinations, report the one that fails, and ``who`` it is; go on with the others."""
     try:
         yield
     except HarnessError as error:
         if not several or isinstance(error, LeakError):
             raise
         codes.append(error.code)
-        err.print(f"error: {one_line(error.cause)}")
+        err.print(f"error: {who and f'{who}: '}{one_line(error.cause)}", soft_wrap=True)
         if error.remedy:
-            err.print(f"       {one_line(error.remedy)}")
+            err.print(f"       {one_line(error.remedy)}", soft_wrap=True)
 
 
 def note_stopped(judge: Named | None, codes: list[int]) -> None:

@@ -11,7 +11,7 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
-from edit_harness.errors import RunFolderError, UsageError
+from edit_harness.errors import RunFolderError, UsageError, counted
 from edit_harness.folder.folder import RunFolder
 from edit_harness.interfaces import Executor
 from edit_harness.model.model import Model
@@ -68,6 +68,8 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):
         with console.tolerated(codes, todo.several):
             runs.extend(run_model(plugins, todo, list(of_model), codes))
+    if lost := len(todo.runs) - len(runs):
+        console.line("missing", f"{counted(lost, 'run')} of {len(todo.runs)}: see the errors above")
     return console.ended(runs, codes, several=todo.several, as_json=options.as_json)
 
 
@@ -180,8 +182,8 @@ def assembled(
     """Return an evaluation for each run that can be made."""
     found = []
     for spec in runs:
-        with console.tolerated(codes, todo.several):
-            name = plugins.find("editor", str(spec.editor)).name
+        name = plugins.find("editor", str(spec.editor)).name
+        with console.tolerated(codes, todo.several, name):
             settings, source = preset_file.over(todo.tuned, name, spec.editor_args, model)
             entry = todo.tuned.entry if todo.tuned else None
             own = replace(spec, editor_args=settings, preset=source, tuned=entry)

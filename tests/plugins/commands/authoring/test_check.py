@@ -128,7 +128,7 @@ def test_a_module_that_cannot_be_imported_is_named(tmp_path):
 
 def test_a_case_of_no_use_is_no_failure_and_words_choose_checks(tmp_path):
     (tmp_path / "quiz.py").write_text(TASK, encoding="utf-8")
-    given = ("quiz.py", "--plugin", tmp_path / "quiz.py", "-k")
+    given = (tmp_path / "quiz.py", "-k")
     done = command(tmp_path, *given, "every case answered")
     assert done.returncode == 0
     assert "ES " in done.stdout
@@ -147,7 +147,7 @@ def found(tmp_path, monkeypatch):
     ("name", "cause", "remedy"),
     [
         ("step-godo", "did you mean step-good?", "step-good"),
-        ("./step-good", "no package './step-good'", "check NAME --plugin FILE"),
+        ("./step-good", "no package './step-good'", "check FILE.py"),
     ],
 )
 def test_a_name_that_is_none_of_a_package_leads_to_one(found, name, cause, remedy):
@@ -164,12 +164,9 @@ def test_a_package_is_found_by_any_spelling_unless_it_is_left_out(found, monkeyp
         checking.find("step-good")
 
 
-def test_a_file_that_is_not_named_leads_to_a_command_that_works(tmp_path, monkeypatch):
+def test_a_file_is_found_by_its_name_and_its_path(tmp_path, monkeypatch):
     file = tmp_path / "quiz.py"
     file.touch()
-    with pytest.raises(PluginError) as caught:
-        checking.find(str(file))
-    assert "check NAME --plugin FILE" in caught.value.remedy
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))
     for name in ("quiz.py", str(file)):
         assert checking.find(name).source == str(file.resolve())

@@ -104,8 +104,8 @@ def test_fields_are_named_by_their_path():
     one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
     assert list(compare.changes(one, two)) == [
         Change("a.c", 2, 3),
-        Change("d", [1], compare.ABSENT),
-        Change("e", compare.ABSENT, 0),
+        Change("d", [1], None),
+        Change("e", None, 0),
     ]
 
 
