@@ -233,19 +233,19 @@ class Results:
         return measures_of(self.metrics)
 
     @property
-    def floor(self) -> float:
-        """The effect of rounding alone, in nats."""
-        return self.manifest.preview.floor if self.manifest.preview else 0.0
-
-    @property
     def lines(self) -> list[report.MeasureRow]:
-        """The lines of the table."""
+        """The lines of the table, with details."""
+        floor = self.manifest.preview.floor if self.manifest.preview else 0.0
         told = self.estimates, self.immediate, self.retention
-        return list(report.lines(self.measures, *told, self.floor))
+        return list(report.lines(self.measures, *told, floor))
 
-    def table(self) -> str:
+    def shown(self, verbose: bool = False) -> list[report.MeasureRow]:
+        """Return the lines of the table, details left out unless asked for."""
+        return [line for line in self.lines if verbose or not line.measure.detail] or self.lines
+
+    def table(self, verbose: bool = False) -> str:
         """Return the table as plain text."""
-        return report.table(self.lines)
+        return report.table(self.shown(verbose))
 
     @property
     def _title(self) -> str:
@@ -253,7 +253,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
-        lines = ("<td>".join(map(escape, ("", *line))) for line in report.cells(self.lines))
+        lines = ("<td>".join(map(escape, ("", *line))) for line in report.cells(self.shown()))
         return f"<table><caption>{escape(self._title)}</caption><tr>{'<tr>'.join(lines)}</table>"
 
     def to_frame(self, *, cases: bool = False) -> pandas.DataFrame:
@@ -280,7 +280,7 @@ class Results:
         import matplotlib.pyplot as plt
 
         ax = ax or plt.gca()
-        shown = [line for line in self.lines if line.measure.unit == "%"]
+        shown = [line for line in self.shown() if line.measure.unit == "%"]
         names = [line.name for line in shown]
         for when, fill in (("before", "none"), ("after", "full")):
             found = [getattr(line, when) or NONE for line in shown]

@@ -16,7 +16,6 @@ from edit_harness.folder.record import INVALID
 from edit_harness.interfaces import Task
 from edit_harness.registry.registry import Component, Plugins
 from edit_harness.registry.settings import build_component, make_task, source_of
-from edit_harness.run import report
 from edit_harness.run.assembly import make_editor
 from edit_harness.testing import (
     EditorTests,
@@ -150,8 +149,7 @@ class RunTests:
             run = evaluate(self.editor, self.task, MODEL, limit=self.limit, output=tmp_path)
         except (DataError, UsageError) as error:  # data are missing, or the model is refused
             pytest.fail(f"it was not tried: {error}")
-        rows = [row for row in run.lines if not row.measure.detail] or run.lines
-        record_property("table", report.table(rows))
+        record_property("table", run.table())
         failures = [record for record in run.failures if record.status != INVALID]
         assert not failures, (
             f"{len(failures)} of {len(run.records)} cases failed; case {failures[0].case}: "

@@ -30,11 +30,6 @@ def directed(name: str, better: str) -> str:
     return f"{name} {report.DIRECTION[better]}".strip()
 
 
-def shown(run: Results, verbose: bool) -> list[MeasureRow]:
-    """Return the lines of a run's table, details left out unless asked for."""
-    return [line for line in run.lines if verbose or not line.measure.detail] or run.lines
-
-
 def of_runs(runs: Sequence[Results], *, verbose: bool = False) -> list[Grid]:
     """Return the tables of runs: those of one precision and with the same metrics in one, as its rows."""
     groups = grouped(runs, lambda r: (r.manifest.identity.model.dtype, *sorted(r.metrics)))
@@ -43,7 +38,7 @@ def of_runs(runs: Sequence[Results], *, verbose: bool = False) -> list[Grid]:
 
 def _alone(run: Results, verbose: bool) -> Grid:
     rows: list[Row] = []
-    for line in shown(run, verbose):
+    for line in run.shown(verbose):
         texts = [report.show(line.before, line), report.show(line.after, line)]
         texts += [bounds(line.after, line), report.count(line)]
         rows.append(([directed(line.name, line.measure.better)], list(map(Cell, texts))))
@@ -53,7 +48,7 @@ def _alone(run: Results, verbose: bool) -> Grid:
 
 def _beside(runs: Sequence[Results], verbose: bool) -> Grid:
     heads, names = labels(runs)
-    grid = combined(heads, names, [shown(run, verbose) for run in runs], whole=True)
+    grid = combined(heads, names, [run.shown(verbose) for run in runs], whole=True)
     return replace(
         grid,
         title=f"After the edit: {caption(runs)}",

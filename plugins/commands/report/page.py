@@ -24,7 +24,7 @@ from edit_harness_plugins.pairing import Pairing
 
 from . import facts, layouts
 from .facts import grouped
-from .layouts import HARMONIC, MAIN, shown
+from .layouts import HARMONIC, MAIN
 from .papers import unedited
 from .templates import SCRIPTS, STYLE, asset, embedded, inlined, page
 
@@ -207,7 +207,7 @@ def contents(runs: Sequence[Results]) -> dict[str, Any]:
 
 
 def _told(run: Results, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    main = shown(run, verbose=False)
+    main = run.shown()
     return {
         "run": run,
         "effects": side_effects(run).effects,

@@ -208,8 +208,9 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
-    measure = each.run.measures[column.measure]
-    line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
+    measure, preview = each.run.measures[column.measure], each.run.manifest.preview
+    floor = preview.floor if preview else 0.0
+    line = MeasureRow(column.measure, measure, None, estimate, floor=floor)
     data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 

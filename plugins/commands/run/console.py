@@ -132,7 +132,7 @@ def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -
     numbers = any(record.status == OK for record in run.everything if not is_control(record.case))
     tables = [list(own.items()) for own in run.tables.values()]
     shown = [table for own in tables for table in own[: None if verbose else 1]]
-    rows = layouts.shown(run, verbose)
+    rows = run.shown(verbose)
     if numbers or not usable(run.records):
         out.print(table(rows), soft_wrap=True)
         for part in formats.rich(layouts.besides([run]), out.width):
@@ -197,5 +197,5 @@ def summary(runs: Sequence[Results]) -> Iterator[RenderableType]:
     always = ("Editor", "Precision") if len(precisions) > 1 else ("Editor",)
     for some in precisions:
         heads, names = labels(some, always)
-        lines = [layouts.shown(run, verbose=False) for run in some]
+        lines = [run.shown() for run in some]
         yield from formats.rich([layouts.combined(heads, names, lines)], out.width)
