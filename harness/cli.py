@@ -90,11 +90,7 @@ class Harness(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands as they were registered, with their summaries; none is imported for it."""
-        try:
-            found = self._listed()
-        except HarnessError as error:  # a file that the environment names in vain
-            _say(f"note     {error.cause}")
-            found = self._bundled
+        found = self._listed()
         longest = max(map(len, found))
         room = formatter.width - 6 - longest
         sections: dict[str, list[tuple[str, str]]] = {}

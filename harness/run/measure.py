@@ -173,6 +173,8 @@ class Work:
     def _record(self, measured: Answered, answers: Answers) -> Record:
         case, (before, after) = measured.case, answers
         status, message = self._status(measured)
+        if status == "too_long" and case.probes and not before:  # of the unedited model, too
+            return Record.of_no_use(case.id, message, measured.step.state)
         ours = status == OK and not isinstance(case, Examined)
         return Record(
             case=case.id,

@@ -189,11 +189,11 @@ def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
     said = " ".join(result.stderr.split())
     assert "preset: guessed" in said
     assert "demonstration" not in said
-    assert "failed 1 of 2 cases" in said
-    assert "case 1: too_long" in said
+    assert "failed 1 of 2 cases could not be used" in said
+    assert "case 1: invalid_case" in said
     stopped = tell(*args, "--on-error", "stop", "--new")
     assert stopped.exit_code == 1
-    assert "case 1 failed (too_long)" in " ".join(stopped.stderr.split())
+    assert "case 1 failed (invalid_case)" in " ".join(stopped.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_nan_before_an_edit_ends_the_run(model):
 
 
 def test_a_prompt_that_is_too_long_is_a_failure_and_stops_nobody(model):
-    """What only the edit makes too long has its answers before."""
+    """What only the edit makes too long has its answers before; what the model has no room for counts nowhere."""
 
     class Verbose(Push):
         def edit(self, model, requests):
@@ -167,8 +167,9 @@ def test_a_prompt_that_is_too_long_is_a_failure_and_stops_nobody(model):
 
     cases = [*CASES[:2], case("Long", "Bob lives in " * 1000), *CASES[2:]]
     records = ran(model, Verbose(), cases)
-    assert [r.status for r in records] == ["too_long", "ok", "too_long", "ok", "ok", "ok"]
+    assert [r.status for r in records] == ["too_long", "ok", "invalid_case", "ok", "ok", "ok"]
     assert "tokens are more than" in records[2].message
+    assert (records[2].values, bool(records[0].values)) == ({}, True)
     (expected,) = ran(model, Push(), CASES[:1])
     assert (records[0].before, records[0].after) == (expected.before, [])
 
