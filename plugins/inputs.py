@@ -22,6 +22,14 @@ class Layout(Struct, omit_defaults=True):
     """What an object of JSON must have; a field with a default may be missing, others may be there."""
 
 
+def file_at(name: str, remedy: str) -> Path:
+    """Return the path of a user's file. Raises `DataError` with the remedy if it is not there."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise DataError(f"there is no file {name!r}", remedy)
+    return path
+
+
 def text_of(path: Path) -> str:
     """Return a file's text. Raises `DataError` if it is missing or not UTF-8."""
     try:

@@ -19,9 +19,10 @@ from edit_harness import DataError, UsageError
 from edit_harness.errors import counted
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
+from edit_harness_plugins.inputs import file_at
 
 from . import fillers, templates, triples
-from .files import given, listed, made_up_id, rewrite, write
+from .files import listed, made_up_id, rewrite, write
 from .fillers import BUILT_IN, Fillers
 from .templates import WITHHELD, Relation
 from .triples import Fact, FactTable
@@ -71,7 +72,8 @@ class CounterFact(Builder):
         words = templates.read(material.templates)
         least = LEAST | ({"training": LEAST["training"] + WITHHELD} if self.withhold else {})
         table = _table(triples.read(material.triples), words, least, report)
-        sentences = fillers.read(given(self.fillers, "fillers") if self.fillers else BUILT_IN)
+        own = self.fillers and file_at(self.fillers, "name one: fillers=FILE")
+        sentences = fillers.read(own or BUILT_IN)
         made = self.records(table, sentences, material.knows, report)
         if not made:
             raise DataError(

@@ -8,18 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edit_harness import DataError
 from edit_harness_plugins.inputs import SHOWN
 
 from .triples import Fact
-
-
-def given(name: str, field: str) -> Path:
-    """Return the path of a file that a field of the builder names. Raises `DataError`."""
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise DataError(f"{field}: there is no file {name!r}", f"name one: {field}=FILE")
-    return path
 
 
 def listed(items: Sequence[str]) -> str:

@@ -18,10 +18,10 @@ from edit_harness import Case, Choose, DataError, Generate, Key, ModelSource, Pr
 from edit_harness_plugins import inputs
 from edit_harness_plugins.citations import MQUAKE
 from edit_harness_plugins.downloads import Remote
-from edit_harness_plugins.inputs import empty_texts, fitted, json_of, refuse, text_of
+from edit_harness_plugins.inputs import empty_texts, file_at, fitted, json_of, refuse, text_of
 
 from ._files import records as reading
-from ._files.published import GivenFileTask, Published, local, unusable
+from ._files.published import GivenFileTask, Published, unusable
 from ._files.records import Entry, Id, Record, Rewrite, misplaced, request_of
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
@@ -182,7 +182,7 @@ def _general(name: str) -> str:
     if name == "none":
         return ""
     remedy = "demonstrations is 'built-in', 'none', or a text file"
-    path = BUILT_IN if name == "built-in" else local(name, remedy)
+    path = BUILT_IN if name == "built-in" else file_at(name, remedy)
     if not (text := text_of(path).strip()):
         raise DataError(f"{path} has no demonstrations in it", "to have none: demonstrations=none")
     return text
@@ -190,7 +190,7 @@ def _general(name: str) -> str:
 
 def _by_relation(name: str) -> dict[str, str]:
     """Return the texts of a JSON file, which has one for each relation. Raises `DataError`."""
-    path = local(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
+    path = file_at(name, "prompts is a .json file of texts by relation, such as rel-prompts.json")
     found = json_of(path, text_of(path))
     try:
         problems = list(empty_texts(fitted(found, dict[str, str])))

@@ -18,6 +18,7 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import assembly
 from edit_harness_plugins.editors._search import covariance
+from edit_harness_plugins.inputs import file_at
 
 from . import preset_file
 from .console import err, out
@@ -137,13 +138,8 @@ def texts(corpus: str) -> Iterator[str]:
     """
     if corpus == WIKIPEDIA:
         return _wikipedia()
-    path = Path(corpus).expanduser()
-    if not path.is_file():
-        raise DataError(
-            f"there is no corpus {corpus!r}",
-            f"give a .txt file, a .jsonl file with a field text, or {WIKIPEDIA}",
-        )
-    return _documents(path)
+    remedy = f"a corpus is a .txt file, a .jsonl file with a field text, or {WIKIPEDIA}"
+    return _documents(file_at(corpus, remedy))
 
 
 def _documents(path: Path) -> Iterator[str]:

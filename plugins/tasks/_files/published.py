@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 from edit_harness import Case, DataError, Generate, ModelSource, Task
 from edit_harness.files import cache_folder, sha256_of
 from edit_harness_plugins.downloads import Remote, fetch, set_aside
+from edit_harness_plugins.inputs import file_at
 
 from .records import Entry
 
@@ -23,14 +24,6 @@ HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 def hosted(name: str, size: int = 0, sha256: str = "") -> Remote:
     """Return a file among the data that the authors of ROME and MEMIT share."""
     return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name, size, sha256)
-
-
-def local(name: str, remedy: str) -> Path:
-    """Return the path of a user's file. Raises `DataError` with the remedy if it is not there."""
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}", remedy)
-    return path
 
 
 def unusable(name: str, problem: str) -> Case:
@@ -173,7 +166,7 @@ class FileTask(SampledTask):
         if self._downloads:
             return fetch(self.published.remote)
         remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
-        return local(self.data, remedy)
+        return file_at(self.data, remedy)
 
 
 @dataclass
@@ -207,7 +200,7 @@ class GivenFileTask(FileTask):
 
     def _file(self) -> Path:
         if self.data != "auto":
-            return local(self.data, "data is a .json or .jsonl file")
+            return file_at(self.data, "data is a .json or .jsonl file")
         raise DataError(
             f"{self.published.title} is not downloaded, and the model brings no sample of it",
             f"get a file from {self.published.remote.urls[0]}: --task-args data=FILE",

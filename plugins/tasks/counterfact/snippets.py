@@ -15,9 +15,10 @@ import numpy as np
 from edit_harness import DataError
 from edit_harness.files import sha256_of
 from edit_harness_plugins.downloads import fetch
+from edit_harness_plugins.inputs import file_at
 from edit_harness_plugins.texts import Library, Weights, keep, name_of
 
-from .._files.published import hosted, local
+from .._files.published import hosted
 
 TEXTS = hosted(
     "attribute_snippets.json",
@@ -47,7 +48,7 @@ def library(references: str) -> str:
         name = name_of(*(remote.sha256 for remote in (TEXTS, IDF, VOCABULARY)))
         keep(name, lambda: Library.of(read(fetch(TEXTS)), authors_weights()))
         return name
-    path = local(references, "references is auto, authors, none or a .json file")
+    path = file_at(references, "references is auto, authors, none or a .json file")
     name = name_of(sha256_of(path))
     keep(name, lambda: Library.of(read(path)))
     return name

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from edit_harness import Case, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.data import SUBJECT
 from edit_harness.files import sha256_of
-from edit_harness_plugins.inputs import refuse
+from edit_harness_plugins.inputs import file_at, refuse
 
 from .._files import records as reading
-from .._files.published import local, unusable
+from .._files.published import unusable
 from .._files.records import Entry, Record
 from .checks import Written, flaws, problems, unknown
 
@@ -136,7 +136,7 @@ class RuleEdit(Task):
     def _file(self) -> Path:
         if self.data == "bundled":
             return BUNDLED
-        return local(self.data, "data is 'bundled', or a .json or .jsonl file")
+        return file_at(self.data, "data is 'bundled', or a .json or .jsonl file")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -29,6 +29,8 @@ GENDER, GROUP, DEATH = "P21", "P172", "P570"
 VALUED = ("P101", "P27", "P19")
 """The properties whose values are known by label."""
 USED = (GENDER, GROUP, DEATH, *VALUED)
+NONE = "N/A"
+"""What a cell of the authors' tables is without a value."""
 
 ADDRESS = "https://query.wikidata.org/sparql"
 VARIABLE = "EDIT_HARNESS_WIKIDATA"
@@ -176,12 +178,32 @@ def people_in(folder: Path) -> dict[str, Person]:
             for prop in filter(info.properties.__contains__, USED):
                 values = map(str, info.properties[prop])
                 own.properties[prop] = _different([*own.properties.get(prop, ()), *values])
+    ids = {said.name: person for person, said in found.items()}
+    for said in edited_in(folder):
+        own = found.setdefault(ids.get(said.name, said.name), Person(said.name, {}))
+        for prop, codes in said.properties.items():
+            own.properties[prop] = _different([*own.properties.get(prop, ()), *codes])
     if not found:
         raise DataError(
-            f"{folder} has no file *_subject_info.json",
+            f"{folder} has no file *_subject_info.json, and no *_subj.csv",
             "name the folder of the authors' files, or ask Wikidata: --data wikidata",
         )
     return found
+
+
+def edited_in(folder: Path) -> Iterator[Person]:
+    """Yield the people of the authors' tables of edited subjects, which have no ids.
+
+    A column is a property, a cell the ids of its values. Raises `DataError` for another layout.
+    """
+    for path in sorted(folder.rglob("*_subj.csv")):
+        heads, *rows = files.rows(path, 1)
+        if heads[0] != "Name":
+            raise DataError(f"{path} has no column Name", "give the authors' table as it is")
+        for row in rows[1:]:  # the first has the properties' names
+            told = dict(zip(heads, row, strict=False))
+            own = {prop: told[prop].split(", ") for prop in USED if told.get(prop, NONE) != NONE}
+            yield Person(told["Name"], own)
 
 
 def entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -239,4 +261,5 @@ def _asked_of_wikidata(making: Making, records: Sequence[Record], origin: str) -
             "the people of a sample are made up: name the authors' files with --task-args data=",
         )
     edited = sorted({record["requested_rewrite"]["subject"] for record in records})
+    making.report(f"wikidata asked for {len(names):,} people by id, and {len(edited):,} by name")
     return people(names, edited, making.folder / "replies", making.advance)

@@ -6,7 +6,7 @@ prompts on others in a set that edits gender are on people who have the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,11 +52,15 @@ class Subjects:
         found = {_values(subject, prop) for subject in self._by_name.get(name, ()) if name}
         return found.pop() if len(found) == 1 else ()
 
+    def tagged(self, asked: Collection[str]) -> dict[str, int]:
+        """Return how many of the people have each tag."""
+        tags = [self.tags(person) for person in asked]
+        return {label: sum(name in each for each in tags) for name, label in NAMES.items()}
+
     def notes(self, asked: Mapping[str, str]) -> Iterator[str]:
         """Say which tags are lacking of those who are asked for, ``asked``, their names by id."""
         of = f"{len(asked):,} subject{'' if len(asked) == 1 else 's'}"
-        tagged = [self.tags(person) for person in asked]
-        missing = {label: sum(name not in tags for tags in tagged) for name, label in NAMES.items()}
+        missing = {label: len(asked) - count for label, count in self.tagged(asked).items()}
         told = [
             f"{count:,} have no {label}" if count < len(asked) else f"none has a {label}"
             for label, count in missing.items()

@@ -18,8 +18,9 @@ from edit_harness.files import cache_folder
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.citations import SEESAW
 from edit_harness_plugins.composition import Row, of_cases
+from edit_harness_plugins.inputs import file_at
 
-from .._files.published import SampledTask, local
+from .._files.published import SampledTask
 from .._files.records import Entry, Record
 from . import candidates, files, gather, subjects
 from .asking import CROSS_PROPERTY, CROSS_SUBJECT, OPEN, PARTS, Asking, Definitions, Prompts
@@ -112,8 +113,15 @@ class SeesawCF(SampledTask):
             yield from (case for case in turn if case is not None)
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
-        """Return the table of the sets as the paper prints it, and what is asked."""
-        return {files.TITLE: files.table(self._records), **of_cases(self.cases())}
+        """Return the table of the sets as the paper prints it, who has tags, and what is asked."""
+        asked = files.people(self._all_records)
+        tags = [
+            {"tag": tag, "people": count, "percent": 100 * count / len(asked)}
+            for tag, count in self.people.tagged(asked).items()
+            if asked
+        ]
+        of_tags = {f"tags of the {len(asked):,} people who are asked for": tags}
+        return {files.TITLE: files.table(self._records), **of_tags, **of_cases(self.cases())}
 
     def make(self, making: Making) -> bool:
         """Make the file of tags, from the authors' tables in a folder or with the help of Wikidata.
@@ -153,7 +161,7 @@ class SeesawCF(SampledTask):
         path = Path(self.data).expanduser()
         if path.is_dir():
             return path
-        return local(self.data, "data is a folder of the authors' files, or one of them")
+        return file_at(self.data, "data is a folder of the authors' files, or one of them")
 
     @cached_property
     def _named(self) -> dict[str, SetFiles]:
@@ -236,7 +244,7 @@ class SeesawCF(SampledTask):
             return subjects.Subjects()
         said = self.facts
         if self.tags != "auto":
-            said = subjects.read(local(self.tags, "tags is 'auto', 'none', or a .json file"))
+            said = subjects.read(file_at(self.tags, "tags is 'auto', 'none', or a .json file"))
         return replace(said, genders=self.told.genders)
 
     def _noted(self) -> Iterator[str]:

@@ -176,7 +176,7 @@ def test_what_nothing_can_be_made_of_is_refused(material):
         built(Material(material.triples))
     with pytest.raises(DataError, match="no record can be made"):
         built(Material(material.triples, material.templates, lambda asked: [False] * len(asked)))
-    with pytest.raises(DataError, match=r"fillers: there is no file 'nope.json'"):
+    with pytest.raises(DataError, match=r"there is no file 'nope.json'"):
         built(material, fillers="nope.json")
     assert not material.triples.with_name("made.json").exists()
 
