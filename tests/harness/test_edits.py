@@ -58,16 +58,6 @@ def test_the_sum_of_low_ranks_stays_low_until_a_matrix_is_smaller():
     torch.testing.assert_close(three.dense(), sum(part.dense() for part in parts))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_low_rank_and_dense_add_up_either_way(turned):
-    one, other = low_rank(2), dense(128, 32)
-    before = other.tensor.clone()
-    total = other + one if turned else one + other
-    assert isinstance(total, Dense)
-    torch.testing.assert_close(total.dense(), one.dense() + other.dense())
-    assert torch.equal(other.tensor, before), "the summands stay as they were"
-
-
 def test_the_sum_of_edits_has_what_both_have():
     def patch(module):
         raise NotImplementedError
@@ -92,27 +82,6 @@ def test_edits_that_exclude_each_other(part):
     with pytest.raises(PluginError, match="share a patch or an adaptor") as e:
         Edit(**part) + Edit(**part)
     assert "extend" in e.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("edit", "nothing"),
-    [
-        (Edit(), True),
-        (Edit(prefix="Ann. ", info={"loss": 1.0}), True),
-        (Edit({NAME: low_rank()}), False),
-        (Edit(adaptors={"x": adaptor}), False),
-        (Edit(patch=lambda module: None), False),
-    ],
-)
-def test_what_touches_nothing(edit, nothing):
-    assert edit.touches_nothing == nothing
-
-
-def test_without_weights_the_rest_is_left():
-    edit = Edit({NAME: low_rank()}, {"x": adaptor}, "Ann. ", lambda module: None, {"loss": 1.0})
-    rest = edit.without_weights()
-    assert (dict(rest.weights), rest.patch) == ({}, None)
-    assert (rest.adaptors, rest.prefix, rest.info) == (edit.adaptors, edit.prefix, edit.info)
 
 
 # Files.

@@ -77,18 +77,6 @@ def test_a_command_of_a_package_is_called_as_ours_are(tell):
     assert "is no click command" in " ".join(result.stderr.split())
 
 
-def test_two_packages_with_one_command_are_told_apart(tell, tmp_path, monkeypatch):
-    (tmp_path / "other.py").write_text(HELLO.replace("hello {name}", "bye {name}"))
-    both = os.pathsep.join(str(tmp_path / name) for name in ("greeting.py", "other.py"))
-    monkeypatch.setenv(packages.FILES, both)
-    result = tell("hello")
-    assert result.exit_code == 3
-    assert "say which: greeting.py/hello or other.py/hello" in " ".join(result.stderr.split())
-    assert tell("other.py/hello").stdout == "bye world\n"
-    assert "greeting.py/hello" in tell("--help").stdout
-    assert "Edit case by case" in tell("edit-harness/run", "--help").stdout
-
-
 def test_a_broken_file_is_told_where_its_command_is_missed(tell, tmp_path, monkeypatch):
     (tmp_path / "greeting.py").write_text("no Python")
     assert "greeting.py could not be loaded: SyntaxError" in " ".join(tell("hello").stderr.split())
@@ -119,14 +107,6 @@ def test_how_a_command_ends(tell, tmp_path, does, code, told):
     if code == 3:
         assert "Traceback" not in result.stderr
         assert "Traceback" in tell("hello", "--debug").stderr
-
-
-def test_the_bundled_commands_are_there_whatever_is_left_out(monkeypatch):
-    monkeypatch.setenv(packages.ONLY, "")
-    listed = CliRunner().invoke(main, ["--help"]).stdout
-    assert "\n  run " in listed
-    assert "\n  leaderboard " in listed
-    assert CliRunner().invoke(main, ["ls", "executors"]).stdout.count("local") == 1
 
 
 class Recipe:
@@ -182,17 +162,3 @@ def test_a_package_objects_to_answers(also, tmp_path):
     with pytest.raises(RunFolderError, match="I know this model otherwise; the new rows were with"):
         eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
     assert seen == [("counterfact", ["0", "1"])]
-
-
-def test_what_a_hook_raises_is_told_with_its_plugin(also, tmp_path):
-    """The rows and the results are there."""
-
-    def finished(run):
-        raise ValueError("what its author did not think of")
-
-    also(edit_harness_run_finished=finished)
-    told = r"edit_harness_run_finished of .* failed: ValueError: what its author"
-    with pytest.raises(PluginError, match=told):
-        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "results.json").exists()

@@ -84,12 +84,6 @@ def test_where_both_maps_are_square_the_projection_is_the_last():
     assert found.projection(0).name == "transformer.h.0.mlp.c_proj"
 
 
-def test_where_there_are_as_many_other_lists_the_shallowest_are_the_blocks():
-    module = tiny_module("llama", vocab_size=300)
-    module.model.layers[0].mlp.extras = nn.ModuleList([nn.Identity(), nn.Identity()])
-    assert Architecture(module).blocks == ("model.layers.0", "model.layers.1")
-
-
 @pytest.mark.parametrize("layer", [-1, 2])
 def test_a_layer_that_is_not_there(layer, model):
     with pytest.raises(PluginError, match=f"no layer {layer}") as e:

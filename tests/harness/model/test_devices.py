@@ -13,7 +13,7 @@ from support.queries import QUERIES, edits_of
 
 pytest.importorskip("accelerate")
 
-from support.logical import ONE, TWO, by_block, devices, label, spread
+from support.logical import ONE, by_block, devices, spread
 
 from edit_harness import Generate, Request
 from edit_harness.edits import UNEDITED, Dense, Edit
@@ -149,19 +149,3 @@ def test_every_kind_of_edit(family, tmp_path):
     expected = logprobs(model.answer(questions))
     torch.testing.assert_close(logprobs(found), expected, rtol=0, atol=1e-5)
     assert written == model.answer(texts)
-
-
-def test_devices_are_told_apart():
-    with devices():
-        one, two = torch.ones(2, 3, device=ONE), torch.ones(2, 3, device="cuda:1")
-        assert (one.device, (two + 1).device, one.new_zeros(1).device) == (ONE, TWO, ONE)
-        with pytest.raises(RuntimeError, match="cuda:0 and cuda:1"):
-            one + two
-        with pytest.raises(RuntimeError, match="cpu and cuda:0"):
-            one @ torch.ones(3, 2)
-        assert label(one.to(two)[0] + two[1]) == TWO
-        leaf = torch.ones(2, 3, device=ONE, requires_grad=True)
-        (2 * (3 * leaf).to(TWO)).sum().backward()
-        assert leaf.grad.device == ONE
-        assert torch.equal(leaf.grad.cpu(), torch.full((2, 3), 6.0))
-    assert torch.ones(1).device.type == "cpu"

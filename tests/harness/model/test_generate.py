@@ -7,7 +7,6 @@ from support.generation import PROMPT, uncached
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.generate import GeneratedRow, Prompt, drawn, samples
-from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 
 
@@ -93,9 +92,3 @@ def test_a_text_to_the_end_has_all_its_tokens(family):
     longer = model.tokens.encode("Bob is not " + PROMPT).ids
     new = sample(model, longer, replace(query, max_new_tokens=len(free)))
     assert behind.text == model.tokens.continuation(longer, new)
-
-
-def test_a_prompt_that_does_not_fit_is_refused():
-    model = tiny_model(n_positions=4)
-    with pytest.raises(TooLongError):
-        model.answer([(UNEDITED, Generate(PROMPT, 2))])

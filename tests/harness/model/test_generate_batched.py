@@ -110,14 +110,6 @@ def test_each_text_ends_where_the_model_is_full(family):
     assert new == [alone(model, p) for p in fitting]
 
 
-def test_nothing_to_generate_runs_nothing(model):
-    ids = model.tokens.encode("Ada").ids
-    with passes(model) as seen:
-        assert samples(model, []) == []
-        assert samples(model, [Prompt(ids, Generate("", 0))]) == [[]]
-    assert seen == []
-
-
 def test_equal_prompts_are_continued_once(model):
     edit = edit_of(model)
     asked = [(edit, Generate("Ada", 4)), (UNEDITED, Generate("Ada", 4)), (edit, Generate("Ada", 4))]
@@ -141,26 +133,6 @@ def test_batches_keep_the_budget(rows, tokens):
     shortest = min(p.query.max_new_tokens for p in prompts)
     assert all(n == 1 or n * (width + shortest) <= tokens for n, width in firsts)
     assert (max(n for n, _ in firsts) > 1) == (rows != 1 and tokens > 1)
-
-
-def test_a_batch_has_as_many_rows_as_the_budget_allows():
-    model = tiny_model(batch_tokens=10 * (1 + 7))
-    prompts = [Prompt((i + 1,), Generate("", 7)) for i in range(25)]
-    assert model.pads
-    with passes(model) as seen:
-        samples(model, prompts)
-    assert [n for n, _ in seen] == [10] * 7 + [10] * 7 + [5] * 7
-
-
-def test_the_rows_of_an_edit_stand_side_by_side(model, monkeypatch):
-    edits, spans = [edit_of(model, seed) for seed in range(3)], []
-    edited_rows = model.edited_rows
-    monkeypatch.setattr(
-        model, "edited_rows", lambda b, e, n: spans.append(e) or edited_rows(b, e, n)
-    )
-    ids = [model.tokens.encode(text).ids for text in TEXTS]
-    samples(model, [Prompt(row, Generate("", 3), edit) for row in ids for edit in edits])
-    assert spans == [[edit for edit in edits for _ in ids]]
 
 
 class Unpadded(nn.Module):

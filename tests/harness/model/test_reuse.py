@@ -130,32 +130,3 @@ def test_edits_start_at_their_block_where_no_projection_is_next_to_the_stream():
     questions = [(edit, query) for query in QUERIES[::3] for edit in (UNEDITED, adaptor)]
     expected = logprobs([model.answer([question])[0] for question in questions])
     torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-
-
-def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):
-    questions = [(low_rank(model, 0, seed), query) for seed in range(6) for query in QUERIES]
-    expected = logprobs(model.answer(questions))
-    plain, budget, sizes = model.logits, model.batch_tokens, []
-
-    def small(batch, *args, **kwargs):
-        sizes.append(len(batch.ids))
-        if len(batch.ids) > 2:
-            raise torch.OutOfMemoryError
-        return plain(batch, *args, **kwargs)
-
-    monkeypatch.setattr(model, "logits", small)
-    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-    assert max(sizes) > 2
-    assert model.batch_tokens < budget
-    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        model.answer(questions)
-
-
-def test_a_single_text_that_memory_does_not_hold_is_an_error(model, monkeypatch):
-    def none(*args, **kwargs):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(model, "logits", none)
-    with pytest.raises(torch.OutOfMemoryError):
-        model.answer([(UNEDITED, QUERIES[0])])

@@ -49,31 +49,9 @@ def test_the_watch_sees_the_stop_when_it_comes(kind, stop, text):
     assert all(is_there for said, is_there in zip(told, there, strict=True) if said)
 
 
-def test_bytes_that_undo_a_stop_come_too_late():
-    """Behind a byte of no character, a tokenizer like SentencePiece takes the newline for none."""
-    tokens = Tokens(tiny_tokenizer("llama2"))
-    newline, broken = (tokens.tokenizer.convert_tokens_to_ids(f"<0x{b}>") for b in ("0A", "E5"))
-    ids = tokens.encode("Ada").ids
-    new = [*tokens.encode("Ada is").ids[len(ids) :], newline]
-    assert stopped(tokens, new, "\n")
-    assert not stopped(tokens, [*new, broken], "\n")
-
-
 def common_letters(text):
     """Letters that stand in the text, not at its beginning: stops that come early and late."""
     return dict.fromkeys(re.findall(r"[a-z]", text.lstrip()[1:]))
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_a_text_ends_before_its_stop(family):
-    """Whatever the stop: a letter, several, or one over two tokens."""
-    model = tiny_model(family)
-    for query in (Generate(PROMPT, 24), Generate(PROMPT, 24, top_k=50, seed=2)):
-        (free,) = model.answer([(UNEDITED, query)])
-        stops = [*common_letters(free.text), free.text[5:9], free.text[-2:], "~~"]
-        answers = model.answer([(UNEDITED, replace(query, stop=stop)) for stop in stops])
-        assert [answer.text for answer in answers] == [cut(free.text, stop) for stop in stops]
-        assert len({answer.text for answer in answers}) > 1
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "bloom"])

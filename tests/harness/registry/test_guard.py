@@ -4,7 +4,6 @@ import os
 import random
 import subprocess
 import sys
-import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 
 from edit_harness.errors import DataError, PluginError, Terminated
 from edit_harness.registry import guard
-from edit_harness.registry.guard import blamed, named, remember, said
+from edit_harness.registry.guard import blamed, said
 
 CHANGES = {
     "the working directory": lambda: os.chdir("/"),
@@ -37,20 +36,6 @@ def test_what_an_import_changes_is_put_back_and_named(name):
                 raise error
         assert not guard.changes(before, guard.read())
         assert went.notes == [f"changed {name} while it was loaded; that was put back"]
-
-
-def test_what_libraries_do_is_not_held_against_a_plugin():
-    with guard.importing("x") as went:
-        warnings.simplefilter("ignore")
-        sys.path.append("/nowhere")
-    sys.path.remove("/nowhere")
-    assert not went.notes
-
-
-def test_a_user_is_told_once(caplog):
-    for _ in range(2):
-        guard.note("this is said once")
-    assert [record.message for record in caplog.records] == ["this is said once"]
 
 
 def test_what_is_printed_while_plugins_are_at_work_goes_where_messages_go(capsys):
@@ -119,13 +104,6 @@ def test_an_error_is_said_in_one_line_with_the_line_of_its_author():
     assert said(told, Odd()) == "DataError: no file; fetch it", "for users, and no line"
 
 
-def test_the_line_is_the_last_one_of_the_authors_own():
-    error = raised(Odd().asks, lambda: int("x"))
-    assert said(error, Odd()).startswith("ValueError: invalid literal for int()")
-    assert "(test_guard.py:" in said(error, Odd())
-    assert "(" not in said(error, object()).removeprefix("ValueError: invalid literal for int()")
-
-
 @pytest.mark.parametrize("error", [SystemExit(0), BaseExceptionGroup("g", [SystemExit(0)])])
 def test_whatever_is_raised_is_blamed(error):
     told = f"odd failed: {type(error).__name__}"
@@ -137,12 +115,3 @@ def test_whatever_is_raised_is_blamed(error):
 def test_what_is_not_the_plugins_passes(error):
     with pytest.raises(type(error)), blamed("odd failed", Odd()):
         raise error
-
-
-def test_what_a_class_came_in_is_remembered():
-    class Mine(Odd):
-        pass
-
-    assert named("metric", "mine", Mine()) == "metric mine"
-    remember(Mine, "mine.py")
-    assert named("metric", "mine", Mine()) == "metric mine of mine.py"

@@ -217,20 +217,3 @@ def test_an_adaptor_that_returns_another_shape(saved):
     assert returned != source
     result = saved(source, returned)
     refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
-
-
-def test_a_reason_that_several_cases_share_is_listed_once(tell):
-    source = """
-class Mine(Good):
-    def edit(self, model, requests):
-        raise ValueError("the first" if self.first(requests) else "no key")
-    def first(self, requests):
-        self.own = getattr(self, "own", requests)
-        return requests == self.own
-"""
-    result = tell("editor", source, *RUN["editor"][:-2], "6")
-    assert result.exit_code == 1
-    line = HEAD.count("\n") + 4
-    assert f"case 0: edit_failed: ValueError: the first (mine.py:{line})" in told(result)
-    assert "5 cases, such as 1, 2, 3: edit_failed: ValueError: no key" in told(result)
-    assert told(result).count("no key") == 1

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from support.builders import EDITOR, ROOT, distribution, in_memory
+from support.builders import EDITOR, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
@@ -213,14 +213,6 @@ def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypat
     assert of("quiz-bad").digest
     assert of("quiz-bad").source == "git+https://example.org/x.git@abc", "with its revision"
     assert found.find("editor", "rome")
-
-
-def test_our_own_package_is_one_of_them(here):
-    package = of("edit-harness")
-    files = dict(package.contents())
-    assert {"edit_harness/cli.py", "edit_harness_plugins/editors/locate/rome.py"} <= files.keys()
-    assert package.version
-    assert (ROOT / "harness" / "cli.py").read_bytes() == files["edit_harness/cli.py"].read_bytes()
 
 
 def test_a_file_imports_what_lies_beside_it(here, mine):

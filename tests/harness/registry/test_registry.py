@@ -104,33 +104,6 @@ def test_a_stranger_does_not_shadow_what_is_bundled(install):
     assert plugins.find("editor", "rome").distribution == "edit-harness"
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("quiz-nigt", "; did you mean quiz-night?"),
-        ("QUIZ_NIGHT", "; did you mean quiz-night?"),
-        ("xyzzy", ""),
-    ],
-)
-def test_did_you_mean(install, typed, meant):
-    install("quiz-good")
-    with pytest.raises(PluginError) as caught:
-        Plugins.installed().find("task", typed)
-    assert caught.value.cause == f"there is no task {typed!r}{meant}"
-    assert "counterfact, counterfactplus, lazy-quiz, mquake, quiz-night" in caught.value.remedy
-
-
-def test_the_first_of_two_versions_on_the_path_counts(install, tmp_path, monkeypatch):
-    install("quiz-good", version="2.0")
-    older = tmp_path / "older"
-    older.mkdir()
-    distribution(older, "quiz-good", "1 / 0", version="1.0")
-    monkeypatch.setattr("sys.path", [*sys.path, str(older)])
-    plugins = Plugins.installed()
-    assert plugins.find("task", "quiz-night").version == "2.0"
-    assert not plugins.failures
-
-
 def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install):
     install("quiz-a", GOOD.replace("{__name__}:Quiz", "{__name__}:Quizz"))
     install("quiz-b", GOOD.replace("{__name__}:Quiz", "{__name__}:__name__"))
@@ -141,9 +114,3 @@ def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install
     assert "it belongs to quiz-a 1.0" in caught.value.remedy
     with pytest.raises(PluginError, match="'quiz_b:__name__' is no Task"):
         plugins.find("task", "quiz-b/lazy-quiz").load()
-
-
-def test_a_summary_is_one_line_of_characters_that_can_be_printed(install):
-    install("quiz-good", GOOD.replace('"Questions"', r'"two\n lines\x1b[2J"'))
-    (found,) = [c for c in Plugins.installed().components if c.name == "quiz-night"]
-    assert found.summary == r"two lines\x1b[2J"

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 import pytest
 from transformers import (
-    Gemma3Config,
     GPT2Config,
     GPTJConfig,
     GPTNeoXConfig,
@@ -70,12 +69,6 @@ def test_texts_are_split_into_settings(texts, settings):
     assert parse(texts) == settings
 
 
-@pytest.mark.parametrize("text", ["layer", "", "=5", "4,layer=5"])
-def test_a_text_without_a_key(text):
-    with pytest.raises(UsageError, match="is not of the form KEY=VALUE"):
-        parse([text])
-
-
 def test_values_get_the_types_of_the_fields():
     texts = {"lr": "1e-3", "layers": "5,6", "steps": "7", "loss": "kl", "verbose": "true"}
     built = build(Settings, texts | {"name": "0"}, "editor 'x'")
@@ -92,16 +85,6 @@ def test_an_unknown_field_is_named_with_what_was_meant_and_what_there_is():
         build(Settings, {"layer": "5"}, "editor 'x'")
     assert caught.value.cause == "editor 'x' has no field 'layer'; did you mean layers?"
     assert caught.value.remedy == "its fields: lr, layers, steps, loss, verbose, name, names"
-
-
-def test_a_plugin_without_fields():
-    class Plain:
-        pass
-
-    assert isinstance(build(Plain, {}, "metric 'x'"), Plain)
-    with pytest.raises(UsageError, match="metric 'x' has no field 'lr'\nit has no fields"):
-        build(Plain, {"lr": "1"}, "metric 'x'")
-    assert field_types(Plain) == defaults(Plain) == {}
 
 
 @pytest.mark.parametrize(
@@ -198,13 +181,6 @@ QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}
 def test_a_family_is_recognised_by_its_shape(config, family):
     config._name_or_path = "somebody/gpt2-medium-or-so"
     assert shape_of(config).family == family
-
-
-def test_a_shape_has_the_numbers_of_the_language_model():
-    assert shape_of(GPT2Config(n_layer=3, n_embd=64)) == ModelShape("", "gpt2", 3, 64)
-    multimodal = Gemma3Config(text_config={"num_hidden_layers": 5, "hidden_size": 48})
-    assert (shape_of(multimodal).layers, shape_of(multimodal).hidden) == (5, 48)
-    assert shape_of(GPT2Config(), "pocket").family == "pocket"
 
 
 @dataclass

@@ -22,11 +22,10 @@ from edit_harness.folder.folder import RunFolder
 from edit_harness.run import controls
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.report import facts
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
 from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
-from edit_harness_plugins.controls.text import TEXT, Text
+from edit_harness_plugins.controls.text import TEXT
 from edit_harness_plugins.intervals import KINDS
 
 NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Marie", "Leo")
@@ -140,16 +139,6 @@ def test_a_batch_is_one_edit_to_an_interval(read_only):
     assert {"curve", "perplexity", "interval"}.isdisjoint(single.results())
 
 
-def test_order_and_neighbours_are_part_of_what_a_batch_is(evaluate):
-    def path(regime, **chosen):
-        return evaluate("none", regime=regime, **chosen).folder.path
-
-    batch = Regime("batch", 2)
-    assert path(SINGLE) == path(SINGLE, limit=3)
-    paths = {path(regime) for regime in (batch, BATCH, Regime("sequential"), SEQUENCE)}
-    assert len({*paths, path(batch, limit=3)}) == 5
-
-
 def test_what_a_run_has_can_be_asked(evaluate, read_only):
     """A stranger's review of issue 18: ``in`` goes by name; metrics are a list."""
     run = read_only()
@@ -224,13 +213,6 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
         assert run["ES"].n == 2
         assert run.results()["failed"] == {"bad": "invalid_case"}
         assert editor.edited == ["Ada", "Ada"]
-
-
-def test_a_model_brings_a_text_of_its_own(tmp_path):
-    (tmp_path / "text.txt").write_text("Ada lives in\nRome. \n")
-    model = tiny_model()
-    model.source = eh.ModelSource("", data={"text": str(tmp_path / "text.txt")})
-    assert Text().query(model) == eh.Choose("Ada", ("lives in Rome.",))
 
 
 def test_no_probability_is_infinite_perplexity():
@@ -323,25 +305,6 @@ def test_a_metric_has_tables_of_its_own(read_only, capsys):
     shown = capsys.readouterr().out
     assert "by parity" in shown
     assert "even" in shown
-
-
-def test_models_that_judged_are_named(read_only):
-    run = read_only()
-    one, two = (
-        {"text": "x", "verdict": {"status": status, "score": score, "served": served}}
-        for status, score, served in (("decided", 1.0, "a"), ("unparsed", None, "b"))
-    )
-    rows = [replace(run.everything[0], after=[one, two])]
-    by = {"name": "polly", "version": "2", "note": "a parrot", "fields": {}, "provenance": {}}
-    judged = replace(run, everything=rows, manifest=with_entries(run.manifest, judged_by=by))
-    assert (judged.results()["unparsed"], facts.judged(judged), judged.served) == (1, 2, ["a", "b"])
-    said = " ".join(text for _, text in console.remarks(judged))
-    assert "1 of 2 texts without a verdict" in said
-    assert "more than 2%" in said
-    assert "2 texts by polly 2 (a, b)  a parrot" in said
-    assert "more than one model judged" in said
-    first = next(iter(console.summary([run, judged])))
-    assert [column.header.plain for column in first.columns[:2]] == ["Editor", "Judge"]
 
 
 def test_a_column_of_one_batch_is_drawn_over_its_cases(read_only):

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import pytest
-import torch
 from support.saboteurs import Honest
 
 from edit_harness import Case, Choose, Probe, Request
-from edit_harness.edits import Dense, Edit
 from edit_harness.errors import CaseError, RunFolderError
 from edit_harness.folder.encoding import encode_answer
 from edit_harness.interfaces import ModelSource, Regime, Task
@@ -142,13 +140,6 @@ def test_a_sequence_is_tried_again_from_the_first_failure_on(assembled):
         assert (one.visit, one.after) == (expected.visit, expected.after)
 
 
-def test_a_run_may_end_at_its_first_failure(assembled):
-    made, folder, _ = assembled("Bob")
-    with pytest.raises(CaseError, match=r"case Bob failed \(edit_failed\)"):
-        run(made, folder, stop=True)
-    assert [r.case for r in folder.records()] == ["Ada", "Bob"]
-
-
 def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatch):
     """Those of this process: the ones of before had been compared."""
     made, folder, editor = assembled("Rome")
@@ -168,26 +159,6 @@ def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatc
     editor.edited.clear()
     assert run(made, folder, retry=True).failures == []
     assert editor.edited == [["Paris"], ["Rome"]]
-
-
-@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {1: 2}, {"x": {3, 4}}])
-def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(assembled, info):
-    """An edit of zeros is a no-op beside it: in another batch its last bits may be other ones."""
-
-    def does(edit):
-        ((name, change),) = edit.weights.items()
-        zeros = Edit({name: Dense(torch.zeros(change.shape))})
-        return {"Ann": replace(edit, info=info), "Bob": zeros}
-
-    made, folder, editor = assembled()
-    editor.does = does
-    run(made, folder)
-    records = {r.case: r for r in folder.records()}
-    assert {name: r.status for name, r in records.items() if r.status != "ok"} == {
-        "Ann": "plugin_error"
-    }
-    assert f"the editor's info is no JSON: key {next(iter(info))}" in records["Ann"].message
-    assert [name for name, r in records.items() if r.noop] == ["Bob"]
 
 
 @pytest.mark.parametrize("name", ["cases.jsonl", "manifest.json", "samples.jsonl"])
