@@ -40,10 +40,6 @@ CAUGHT = {
         f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
         {AS_IT_WAS: "importing it changed the environment (QUIZ"},
     ),
-    "quiz-mover": (
-        f"import os\nos.chdir('/'){PACKAGE}",
-        {AS_IT_WAS: "the working directory (was "},
-    ),
     "quiz-unmarked": (
         PACKAGE.replace("@hookimpl", ""),
         {HOOKS: "edit_harness_register_tasks is never called: mark it with @hook"},
@@ -56,13 +52,12 @@ CAUGHT = {
         PACKAGE.replace("register_tasks", "register_taks"),
         {HOOKS: "unknown hook 'edit_harness_register_taks'"},
     ),
-    "quiz-colourful": (PACKAGE.replace("(register)", "(register, colour)"), {HOOKS: "colour"}),
     "quiz-wrong-kind": (
         PACKAGE.replace("(Task)", "").replace("cases", "questions"),
         {"test_components_are_of_their_kind": "is no Task"},
     ),
 }
-UNREGISTERED = {"quiz-misspelt", "quiz-colourful", "quiz-unmarked", "quiz-nothing"}
+UNREGISTERED = {"quiz-misspelt", "quiz-unmarked", "quiz-nothing"}
 """What a process of its own cannot register either, so that the checks of it fail too."""
 
 
