@@ -5,7 +5,6 @@ import math
 import re
 from importlib.metadata import version
 
-import numpy as np
 import pytest
 import torch
 from support.builders import EDITOR, record
@@ -16,7 +15,6 @@ from edit_harness.errors import RunFolderError
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.table import RunTable, cases_digest
-from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.assembly import make_benchmark
 from edit_harness.run.estimates import LEVEL, limits_of
@@ -124,14 +122,6 @@ def test_every_number_follows_from_what_is_stored(whole):
         kept = [a for side in (row.before, row.after) for a in side if not isinstance(a, dict)]
         assert len(kept) == 40
         assert len(json.dumps(kept)) <= 2_000
-
-
-def test_batch_size_changes_neither_numbers_nor_the_folder(evaluate, whole, model):
-    rows = Model(model.module, model.tokens.tokenizer, batch_rows=1)
-    alone = evaluate(model=rows, task_args={"data": facts(whole.folder.path.parents[1])})
-    assert alone.folder.path.name == whole.folder.path.name
-    for name, estimate in whole.estimates.items():
-        np.testing.assert_allclose(alone.estimates[name].value, estimate.value, atol=1e-4)
 
 
 def test_what_numbers_depend_on_is_in_the_folders_name(evaluate):
@@ -361,19 +351,6 @@ def test_settings_that_are_none_are_told_before_there_is_a_folder(tmp_path, give
     with pytest.raises(eh.UsageError, match=re.escape(cause)):
         eh.evaluate("none", limit=1, output=tmp_path / "out", **given)
     assert not (tmp_path / "out").exists()
-
-
-def test_what_is_given_besides_a_spec_wins(tmp_path):
-    spec = eh.RunSpec(editor="none", model=eh.ModelRef(name="nowhere"), seed=3)
-    settings = {"limit": 1, "output": tmp_path, "metrics": ["success"]}
-    run = eh.evaluate(spec, "counterfact", "pocket", **settings)
-    identity = run.manifest.identity
-    assert (identity.task.name, identity.seed) == ("counterfact", 3)
-    assert run.manifest.model.name == "pocket"
-    same = eh.evaluate("none", "counterfact", seed=3, **settings)
-    assert same.folder.path == run.folder.path
-    named = eh.RunSpec(editor="none", task="counterfact", model="pocket", seed=3)
-    assert eh.evaluate(named, **settings).folder.path == run.folder.path
 
 
 def test_another_model_in_the_place_of_the_first_is_told(tmp_path):

@@ -6,7 +6,6 @@ What they do elsewhere is honest: the same edits as `Honest`.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -171,20 +170,6 @@ def attends_otherwise(model: Model) -> None:
         return (output * 1.001, *rest)
 
     ALL_ATTENTION_FUNCTIONS[kind] = attend
-
-
-GO, GONE = threading.Event(), threading.Event()
-
-
-def changes_weights_later(model: Model) -> None:
-    """As soon as somebody says so, in a thread of its own."""
-
-    def wait() -> None:
-        if GO.wait(30):
-            adds_in_place(model)
-        GONE.set()
-
-    threading.Thread(target=wait, name="sleeper", daemon=True).start()
 
 
 def sets_a_dtype(model: Model) -> None:

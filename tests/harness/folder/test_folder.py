@@ -91,14 +91,7 @@ def test_what_leads_elsewhere_is_refused(sent, name, target):
     os.mkfifo(place) if target == "a pipe" else place.symlink_to(target)
     with pytest.raises(RunFolderError, match="is a link or no file at all"):
         check_regular(sent)
-    run = str(sent)
-    for command in (
-        ["score", run],
-        ["case", run, "0"],
-        ["annotate", "export", run, "--output", "x"],
-    ):
-        told = CliRunner().invoke(main, command)
-        assert told.exit_code == 7, told.output
+    assert CliRunner().invoke(main, ["case", str(sent), "0"]).exit_code == 7
     told = CliRunner().invoke(main, ["ls", "runs", "-o", str(sent.parent)])
     assert told.exit_code == 0
     assert "BROKEN" in told.stdout

@@ -1,8 +1,6 @@
 import pytest
 import torch
-from torch import nn
 from transformers import BertConfig, BertLMHeadModel
-from transformers.pytorch_utils import Conv1D
 
 from edit_harness import DataError, PluginError
 from edit_harness.model.architecture import Architecture
@@ -69,16 +67,6 @@ def test_the_parts_of_every_family(family, blocks, down, width, flags):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_flags_do_not_depend_on_the_precision(dtype):
-    model = tiny_model("gpt2", dtype)
-    assert model.architecture.flags == ()
-    assert tiny_model("olmo2", dtype).architecture.flags == ("post_norm",)
-    with torch.no_grad():
-        model.parameter("transformer.wpe.weight").mul_(500)
-    assert Architecture(model.module).flags == (), "a large residual stream is no norm"
-
-
 def test_where_both_maps_are_square_the_projection_is_the_last():
     found = tiny_model("gpt2", n_inner=32).architecture
     assert found.projection(0).name == "transformer.h.0.mlp.c_proj"
@@ -91,21 +79,6 @@ def test_a_layer_that_is_not_there(layer, model):
     assert "0 to 1" in e.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"),
-    [
-        ("gpt2", ["mlp.c_fc", "mlp.c_proj"]),
-        ("opt", ["fc1", "fc2"]),
-        ("llama", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
-    ],
-)
-def test_all_linear_maps_of_an_mlp(family, expected):
-    found = tiny_model(family).architecture
-    maps = found.mlp(1)
-    assert [each.name for each in maps] == [f"{found.blocks[1]}.{name}" for name in expected]
-    assert maps[-1] == found.projection(1)
-
-
 @pytest.mark.parametrize("family", ["mixtral", "qwen2_moe"])
 def test_a_mixture_of_experts_has_no_projection_but_answers(family):
     found = tiny_model(family).architecture
@@ -115,25 +88,6 @@ def test_a_mixture_of_experts_has_no_projection_but_answers(family):
             part(0)
     assert e.value.code == 3
     assert e.value.remedy
-
-
-def test_where_only_some_blocks_have_experts_these_have_no_projection():
-    found = tiny_model("qwen2_moe", mlp_only_layers=[0], intermediate_size=64).architecture
-    assert found.projection(0).name == "model.layers.0.mlp.down_proj"
-    with pytest.raises(PluginError, match="no MLP output projection was found in block 1"):
-        found.projection(1)
-
-
-@pytest.mark.parametrize(("family", "stored"), [("gpt2", Conv1D), ("gptj", nn.Linear)])
-def test_the_matrix_of_a_projection_is_inputs_by_outputs(family, stored):
-    projection = tiny_model(family).architecture.projection(0)
-    inputs = torch.randn(3, 128)
-    assert type(projection.module) is stored
-    assert projection.out_in == (stored is nn.Linear)
-    expected = projection.module(inputs) - projection.module.bias
-    torch.testing.assert_close(inputs @ projection.matrix, expected)
-    assert projection.matrix.data_ptr() == projection.module.weight.data_ptr()
-    assert set(projection.parameters) == {f"{projection.name}.{n}" for n in ("weight", "bias")}
 
 
 def bert(**options):

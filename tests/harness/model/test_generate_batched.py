@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-import torch
-from support.generation import FAMILIES, TEXTS, Switch, edit_of, passes, switched, tied, uncached
+from support.generation import FAMILIES, TEXTS, edit_of, passes, switched, tied, uncached
 from torch import nn
 
 from edit_harness import Generate
@@ -75,15 +74,6 @@ def test_together_is_as_alone(family, padding):
     assert felt == {p.edit for p in prompts} - {UNEDITED}
 
 
-def test_an_adaptor_of_the_head_sees_whole_rows():
-    model = tiny_model("gptj")
-    edit = Edit(adaptors={"lm_head": Switch(model.module.lm_head.out_features)})
-    prompts = [Prompt((i, 342, 261, i + 1), Generate("", 6), edit) for i in range(40, 60)]
-    new = samples(model, prompts)
-    assert new == [alone(model, prompt) for prompt in prompts]
-    assert new != samples(model, [Prompt(p.ids, p.query) for p in prompts])
-
-
 def test_each_text_ends_at_its_own_stop(model):
     free = mixed(model)
     long = samples(model, free)
@@ -108,16 +98,6 @@ def test_each_text_ends_where_the_model_is_full(family):
         replace(p, query=Generate("", len(n), top_k=5)) for p, n in zip(prompts, new, strict=True)
     ]
     assert new == [alone(model, p) for p in fitting]
-
-
-def test_equal_prompts_are_continued_once(model):
-    edit = edit_of(model)
-    asked = [(edit, Generate("Ada", 4)), (UNEDITED, Generate("Ada", 4)), (edit, Generate("Ada", 4))]
-    assert model.pads
-    with passes(model) as seen:
-        first, second, third = model.answer(asked)
-    assert first == third != second
-    assert [rows for rows, _ in seen] == [2] * 4
 
 
 @pytest.mark.parametrize(("rows", "tokens"), [(3, 4096), (None, 60), (None, 1), (1, 4096)])
@@ -165,30 +145,3 @@ def test_a_model_that_fails_the_trial_is_right_all_the_same(lonely):
     assert max(n for n, _ in seen) == 1
     lengths = {len(p.ids) for p in prompts}
     assert {width for _, width in seen} <= lengths | {1}
-
-
-def test_what_memory_does_not_hold_is_halved(model):
-    prompts = [p for p in mixed(model) if not p.edit.adaptors]
-    expected, tried = samples(model, prompts), []
-
-    def hook(_, args, kwargs):
-        rows, columns = kwargs["input_ids"].shape
-        tried.append(rows)
-        # In the midst of a generation, so that what was drawn has to be drawn again.
-        if rows > 3 and columns == 1 and tried.count(rows) > 3:
-            raise torch.OutOfMemoryError
-
-    handle = model.module.register_forward_pre_hook(hook, with_kwargs=True)
-    assert samples(model, prompts) == expected
-    handle.remove()
-    assert tried[0] > 3
-    assert min(tried) <= 3
-    assert not any(m._forward_hooks for m in model.module.modules())
-
-
-def test_a_tie_falls_alike_beside_rows_with_another_k(model):
-    """All logits are equal: every order is an accident of topk."""
-    nn.init.zeros_(model.module.transformer.ln_f.weight)
-    nn.init.zeros_(model.module.transformer.ln_f.bias)
-    prompts = [Prompt((i + 1,), Generate("", 3, top_k=k, seed=i)) for i, k in enumerate((1, 5, 50))]
-    assert samples(model, prompts) == [samples(model, [p])[0] for p in prompts]

@@ -21,7 +21,6 @@ from edit_harness import (
 )
 from edit_harness.edits import Dense, Edit, LowRank
 from edit_harness.model.hooks import Places
-from edit_harness.model.reuse import start_of_edit
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 
@@ -169,14 +168,6 @@ def test_answers_are_those_of_one_row_at_a_time(family, padding):
     assert model.answer([]) == []
 
 
-def test_the_drift_of_no_edit_is_zero_and_of_an_edit_is_not(model):
-    none, some = model.answer([(Edit(), Drift("Ada")), (edit_of(model), Drift("Ada"))])
-    assert (none.forward, none.reverse) == (0, 0)
-    assert some.forward > 1e-3
-    assert some.reverse != some.forward
-    assert some.vocabulary == len(model.tokens.tokenizer)
-
-
 def test_a_small_drift_is_not_lost_to_rounding():
     model = tiny_model(dtype=torch.float64)
     edit = edit_of(model, size=2e-4)
@@ -217,16 +208,6 @@ def rows_of_passes(model):
     return shapes
 
 
-def test_queries_that_need_the_same_row_share_it(model):
-    edit = edit_of(model)
-    assert start_of_edit(model, edit)
-    shapes = rows_of_passes(model)
-    one_token = Choose("Ada lives in", ("Paris", "Rome", "Oslo"))
-    queries = [one_token, one_token, Drift("Ada lives in"), NextToken("Ada lives in")]
-    model.answer([(e, query) for query in queries for e in (edit, Edit(), Edit(info={"a": 1}))])
-    assert sum(rows for rows, _ in shapes) == 2
-
-
 def test_batches_keep_to_their_limits():
     model = tiny_model(batch_rows=3, batch_tokens=40)
     shapes = rows_of_passes(model)
@@ -234,21 +215,6 @@ def test_batches_keep_to_their_limits():
     model.answer([(Edit(), query) for query in QUERIES])
     assert len(shapes) > 3
     assert all(rows <= 3 and (rows * width <= 40 or rows == 1) for rows, width in shapes)
-
-
-def test_rows_lie_in_the_order_of_the_questions_whatever_their_edits_addresses(model):
-    """Rounding may depend on a row's place in its batch; an address must not decide on it."""
-    words = "abcdef"
-    edits = sorted((edit_of(model, seed) for seed in range(6)), key=id, reverse=True)
-    assert model.sees(32)
-    assert start_of_edit(model, edits[0])
-    passes = []
-    model.module.register_forward_pre_hook(
-        lambda module, args, kwargs: passes.append(kwargs["input_ids"]), with_kwargs=True
-    )
-    model.answer([(e, NextToken(word)) for e, word in zip(edits, words, strict=True)])
-    (ids,) = passes
-    assert ids.tolist() == [list(model.tokens.encode(word).ids) for word in words]
 
 
 def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
@@ -596,16 +562,6 @@ def test_an_adaptor_gets_ready_for_each_model_once(model):
 
 
 # For editors.
-
-
-@pytest.mark.parametrize("padding", ["right", "left"])
-def test_places_count_from_the_first_token(padding):
-    model = tiny_model(padding=padding)
-    rows = [[5, 6, 7], [8]]
-    batch = model.batch(rows)
-    places = batch.places([0, 0, 1], [0, 2, 0])
-    assert batch.ids[places.rows, places.columns].tolist() == [5, 7, 8]
-    assert batch.mask.sum(1).tolist() == [3, 1]
 
 
 # The digest.

@@ -72,12 +72,6 @@ def test_what_the_first_to_import_torch_changes_is_put_back_and_named():
     assert python(FIRST) == ["True torch.float32", "True", "[]"]
 
 
-def test_who_only_imports_torch_or_rich_changes_nothing():
-    """Rich draws random numbers when it is first imported, as a plugin does that uses the harness."""
-    imports = "import torch\n    from edit_harness.run import report\n"
-    assert python(f"with guard.importing('x') as went:\n    {imports}print(went.notes)") == ["[]"]
-
-
 class Odd:
     def work(self):
         raise ValueError("two\n lines")

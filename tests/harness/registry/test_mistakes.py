@@ -95,17 +95,6 @@ def test_a_class_that_cannot_be_used_is_refused_in_show_and_run(tell, kind, sour
         assert not result.stdout
 
 
-def test_a_field_of_an_editor_is_given_and_json(tell):
-    source = "@dataclass\nclass Mine(Good):\n    steps: int"
-    assert "(has to be given)" in tell("editor", source, "show", "mine").stdout
-    told = "editor mine of mine.py cannot be made"
-    refused(tell("editor", source, *RUN["editor"]), told, "steps")
-    source = "@dataclass\nclass Mine({}):\n    d: object = field(default_factory=object)"
-    told = f"{told}: TypeError: Object of type object is not JSON"
-    refused(tell("editor", source.format("Good"), *RUN["editor"]), told)
-    assert tell("task", source.format("Listed"), *RUN["task"]).exit_code == 0, "a task's own"
-
-
 @pytest.mark.parametrize(
     ("kind", "method", "what", "end"),
     [

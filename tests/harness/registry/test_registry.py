@@ -60,14 +60,11 @@ def test_an_installed_plugin_is_found(install):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of"),
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
-        ("def f(:", "SyntaxError: "),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         (GOOD.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
         (with_name("Quiz_Night"), "'Quiz_Night' is no task name"),
         (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
-        (GOOD.replace("(register)", "(register, colour)"), "colour"),
     ],
 )
 def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, source, reason):

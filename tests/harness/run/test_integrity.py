@@ -150,22 +150,6 @@ def test_what_no_reading_finds_is_shown_by_the_answers(assembled, clean, harm):
     assert '"kind": "leak"' in (folder.path / "events.jsonl").read_text()
 
 
-def test_a_thread_that_changes_weights_later_is_caught_when_it_has(assembled, clean):
-    saboteurs.GO.clear()
-    saboteurs.GONE.clear()
-
-    def advance(evaluation, record):
-        if record.case == "7":
-            saboteurs.GO.set()
-            assert saboteurs.GONE.wait(30)
-
-    folders = assembled(saboteur(saboteurs.changes_weights_later))
-    (folder,) = folders.values()
-    with pytest.raises(LeakError, match=r"weights \(transformer"):
-        run(folders, advance=advance)
-    assert answers(folder) == {name: clean[name] for name in "01234567"}
-
-
 @pytest.mark.parametrize("harm", PUT_BACK, ids=lambda harm: harm.__name__)
 def test_what_it_changes_in_the_process_is_put_back_and_noted_once(assembled, clean, harm):
     folders = assembled(saboteur(harm))

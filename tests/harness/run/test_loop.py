@@ -196,19 +196,6 @@ def test_what_is_done_is_not_done_again(model, done):
     assert editor.edited == list(PEOPLE if len(done) == 1 else PEOPLE[2:])
 
 
-def test_batches_and_sequences_need_no_change_in_a_plugin(model):
-    """A mass edit holds all requests; so does the end of a sequence of single ones."""
-    batch = run(model, Push(), METRICS, Regime("batch", 5))
-    sequence = run(model, Push(), METRICS, Regime("sequential"))
-    assert [r.case for r in sequence] == [r.case for r in batch] == list(PEOPLE)
-    for one, other in zip(batch, sequence, strict=True):
-        assert one.values["probability"] == pytest.approx(other.values["probability"], abs=1e-4)
-    single = ran(model, Push())
-    assert single[0].values["probability"]["kl"] != pytest.approx(
-        batch[0].values["probability"]["kl"], abs=1e-3
-    )
-
-
 SEQUENCE = Regime("sequential", immediate=True, checkpoints=(2, 4))
 VISITS = [
     ("Ada", 1), ("Ada", 2), ("Bob", 2), ("Ann", 3), ("Ada", 4), ("Bob", 4), ("Ann", 4),
@@ -272,16 +259,6 @@ def test_requests_in_turn_are_edited_on_top_of_each_other(model):
     assert records[0].values["probability"]["post_p"] == pytest.approx(expected, rel=1e-4)
     (alone,) = ran(model, Push(), [CASES[2]])
     assert records[1].values["probability"] == pytest.approx(alone.values["probability"], rel=1e-4)
-
-
-def test_seconds_of_turns_and_batches_are_those_of_a_case(model, monkeypatch):
-    ticks = iter(range(1000))
-    monkeypatch.setattr("edit_harness.run.editing.perf_counter", lambda: float(next(ticks)))
-    batch = ran(model, Push(), regime=Regime("batch", 5))
-    assert {r.seconds["edit"] for r in batch} == {1 / 5}
-    pair = Case("pair", (CASES[0].requests[0], CASES[1].requests[0]), CASES[0].probes)
-    (turned,) = ran(model, Push(), [pair], regime=Regime(in_turn=True))
-    assert turned.seconds["edit"] == 2.0
 
 
 @pytest.mark.parametrize("regime", [SINGLE, Regime("sequential")], ids=str)

@@ -24,7 +24,7 @@ from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run import console
 from edit_harness_plugins.commands.run.flags import RegimeFlags
-from edit_harness_plugins.controls.collapse import collapsed, of_answer, perplexities
+from edit_harness_plugins.controls.collapse import collapsed, perplexities
 from edit_harness_plugins.controls.text import TEXT
 from edit_harness_plugins.intervals import KINDS
 
@@ -215,16 +215,6 @@ def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
         assert editor.edited == ["Ada", "Ada"]
 
 
-def test_no_probability_is_infinite_perplexity():
-    def scores(*logprobs):
-        size = len(logprobs)
-        return {"tokens": [[1] * size], "logprobs": [list(logprobs)], "argmax": [[1] * size]}
-
-    assert of_answer(scores(-1.0, -3.0)) == pytest.approx(math.exp(2))
-    assert of_answer(scores(None, -3.0)) == math.inf
-    assert of_answer(scores(-1e9)) == math.inf
-
-
 def flags(default=Regime(), mode=None, size=None, at=()):  # noqa: B008
     return RegimeFlags(edit_mode=mode, edit_batch_size=size, eval_at=at).over(default)
 
@@ -252,11 +242,8 @@ def test_flags_override_the_task_s_own_regime():
     [
         ({"size": "4"}, "single edits are of one case each"),
         ({"mode": "batch", "size": "0"}, "'0' is no whole number from 1 on"),
-        ({"mode": "batch", "size": "many"}, "'many' is no whole number"),
         ({"mode": "batch", "at": ("10",)}, "--eval-at is for sequential edits, and this is batch"),
-        ({"at": ("each",)}, "--eval-at is for sequential edits, and this is single"),
         ({"mode": "sequential", "at": ("often",)}, "'often' is no whole number"),
-        ({"mode": "sequential", "at": ("0",)}, "'0' is no whole number from 1 on"),
     ],
 )
 def test_flags_that_do_not_fit(given, message):
@@ -267,9 +254,8 @@ def test_flags_that_do_not_fit(given, message):
 @pytest.mark.parametrize(
     "fields",
     [
-        ("lifelong",), ("single", 0), ("single", 5), ("batch", -1), ("batch", 2.5),
-        ("batch", True), ("single", 1, False, True), ("batch", 2, False, False, (1,)),
-        ("sequential", 1, False, False, (0,)), ("sequential", 1, False, False, ("1",)),
+        ("lifelong",), ("single", 5), ("batch", -1), ("batch", True), ("single", 1, False, True),
+        ("batch", 2, False, False, (1,)), ("sequential", 1, False, False, (0,)),
     ],
 )  # fmt: skip
 def test_a_regime_that_cannot_be_is_refused(fields):
