@@ -1,4 +1,4 @@
-"""Editors that leave something behind, each in a way of its own, when they come to one of their cases.
+"""Editors that leave something behind, each in a way of its own, when they come to one of six cases.
 
 What they do elsewhere is honest: the same edits as `Honest`.
 """
@@ -6,7 +6,7 @@ What they do elsewhere is honest: the same edits as `Honest`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,13 +15,38 @@ import torch
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from edit_harness import Editor, Request
+from edit_harness import Case, Choose, Editor, Probe, Request
 from edit_harness.edits import Edit
+from edit_harness.interfaces import ModelSource, Task
 from edit_harness.model.model import Model
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import evaluation
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.spec import RunSpec
 
 WHERE = "transformer.h.0.mlp.c_proj"
-AT = "Case 4"
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
+AT = "Ann"
 """The subject at which harm is done."""
+
+
+class Few(Task):
+    """Six cases that a tiny model can be asked."""
+
+    metrics = ("success",)
+
+    def cases(self) -> Iterator[Case]:
+        for name in NAMES:
+            request = Request("{} lives in", name, "Paris", "Rome")
+            choice = Choose(request.text, ("Paris", "Rome"))
+            yield Case(name, (request,), (Probe("efficacy", choice),))
+
+
+def evaluation_of(editor: Editor, model: Model, **settings: Any) -> evaluation.Evaluation:
+    """Return what a run of an editor on the cases needs."""
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
+    return evaluation.assemble(plugins, model, benchmark, RunSpec(editor, Few(), **settings))
 
 
 @dataclass

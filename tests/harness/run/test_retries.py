@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import pytest
-from support.saboteurs import Honest
+from support.saboteurs import NAMES, Honest, evaluation_of
 
-from edit_harness import Case, Choose, Probe, Request
 from edit_harness.errors import CaseError, RunFolderError
 from edit_harness.folder.encoding import encode_answer
-from edit_harness.interfaces import ModelSource, Regime, Task
+from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, loop, measure, plan
-from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.spec import RunSpec
+from edit_harness.run import loop, measure, plan
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.report.facts import remarks
@@ -25,19 +21,6 @@ from edit_harness_plugins.commands.run import local
 from edit_harness_plugins.commands.run.local import turns
 
 SINGLE = Regime()
-NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
-
-
-class Few(Task):
-    """Six cases."""
-
-    metrics = ("success",)
-
-    def cases(self):
-        for name in NAMES:
-            request = Request("{} lives in", name, "Paris", "Rome")
-            choice = Choose(request.text, ("Paris", "Rome"))
-            yield Case(name, (request,), (Probe("efficacy", choice),))
 
 
 @dataclass
@@ -45,26 +28,22 @@ class Failing(Honest):
     """Fails at some cases until it is told not to; ``edited`` has what it was asked for."""
 
     def __post_init__(self):
-        self.fails, self.edited, self.error, self.does = set(), [], ValueError, lambda edit: {}
+        self.fails, self.edited, self.error = set(), [], ValueError
 
     def edit(self, model, requests):
         self.edited.append([request.subject for request in requests])
         if self.fails.intersection(self.edited[-1]):
             raise self.error("no edit")
-        edit = super().edit(model, requests)
-        return self.does(edit).get(requests[0].subject, edit)
+        return super().edit(model, requests)
 
 
 @pytest.fixture
 def assembled(tmp_path, monkeypatch):
     """Return an evaluation with its folder and its editor."""
     monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
-    plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
     def assembled(*fails, regime=SINGLE, error=ValueError):
-        spec = RunSpec(Failing(), Few(), regime=regime)
-        made = evaluation.assemble(plugins, tiny_model(), benchmark, spec)
+        made = evaluation_of(Failing(), tiny_model(), regime=regime)
         editor = made.editor.value
         editor.fails.update(fails)
         editor.error = error
