@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from support.builders import recording
 
 from edit_harness import (
     Choose,
@@ -20,7 +19,6 @@ from edit_harness import (
     Scores,
 )
 from edit_harness.edits import Dense, Edit, LowRank
-from edit_harness.model.hooks import Places
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
 
@@ -144,9 +142,6 @@ def untouched(model):
     assert not model.module.training
 
 
-# Against a naive oracle.
-
-
 @pytest.mark.parametrize(
     ("family", "padding"),
     [*((family, "right") for family in FAMILIES), ("gpt2", "left"), ("llama", "left")],
@@ -175,12 +170,6 @@ def test_a_small_drift_is_not_lost_to_rounding():
     oracle = naive(model, edit, Drift("Ada lives in"))
     assert 0 < oracle.forward < 1e-8
     assert answer.forward == pytest.approx(oracle.forward, rel=0.05)
-
-
-# Hooks against written weights.
-
-
-# Batches.
 
 
 @pytest.mark.parametrize(("family", "dtype", "atol"), PADDED)
@@ -223,9 +212,6 @@ def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
     with pytest.raises(TooLongError):
         model.answer([(Edit(), Choose("Ada", ("Paris",))), (Edit(), NextToken("Ada " * 9))])
     assert not shapes
-
-
-# The model stays as it was.
 
 
 @pytest.mark.parametrize(
@@ -287,9 +273,6 @@ def test_adaptors_hold_in_answers_and_not_where_an_edit_is_applied(model):
         assert model.nll([request]).item() == pytest.approx(before.nll(0), abs=1e-5)
 
 
-# What hooks cannot carry.
-
-
 @contextmanager
 def doubled_norm(module):
     weight = module.transformer.ln_f.weight
@@ -343,88 +326,55 @@ def test_a_patch_is_held_for_its_own_rows_only(model):
     assert texts[0] == texts[1] != texts[2]
 
 
-# Adaptors.
+@dataclass(eq=False)
+class Stands:
+    """From the last prompt token on, a value stands for the outputs."""
 
-
-@dataclass
-class Lookup:
-    """As in GRACE: from the last prompt token on, values replace outputs near a key."""
-
-    key: torch.Tensor
     value: torch.Tensor
-    radius: float = 1e-3
 
     def __len__(self) -> int:
         return 0  # which must not make it nothing
 
     def __call__(self, inputs, outputs, rows):
-        row, last = (rows.offsets == 0).nonzero(as_tuple=True)
-        if len(row):
-            assert row.tolist() == list(range(len(inputs)))
-            near = torch.cdist(inputs[row, last], self.key[None])[:, 0] < self.radius
-            rows.memo["hit"] = near[:, None]
-        replace = rows.memo["hit"] & (rows.offsets >= 0)
-        return torch.where(replace[..., None], self.value, outputs)
+        return torch.where((rows.offsets >= 0)[..., None], self.value, outputs)
 
 
-def lookup(model, prompt, name="transformer.h.1.mlp", seed=0):
-    ids = model.tokens.encode(prompt).ids
-    with recording(model.module.get_submodule(name), 1) as seen:
-        model.logits(model.batch([ids]), Places(torch.tensor([0]), torch.tensor([0])))
-    noise = torch.Generator().manual_seed(seed)
-    value = 3 * torch.randn(seen.outputs.shape[-1], generator=noise)
-    return Edit(adaptors={name: Lookup(seen.inputs[0, -1], value)})
-
-
-def with_value(model, name, value, ids, first):
-    """Log-probabilities where a module's outputs are a value from a column on."""
+def with_value(model, name, value, parts):
+    """Log-probabilities of a target where a module's outputs are a value from the prompt's end on."""
 
     def hook(module, args, output):
         changed = output.clone()
-        changed[:, first:] = value
+        changed[:, len(parts.prompt) - 1 :] = value
         return changed
 
     handle = model.module.get_submodule(name).register_forward_hook(hook)
-    logits = model.module(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+    logits = model.module(input_ids=torch.tensor([parts.inputs]), use_cache=False).logits[0]
     handle.remove()
-    return logits.double().log_softmax(-1)
+    log = logits.double().log_softmax(-1)
+    return [float(log[at, token]) for at, token in zip(parts.places, parts.target, strict=True)]
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
 def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(padding):
+    """The same tokens with another prompt are another row to them."""
     model = tiny_model(padding=padding)
     name = "transformer.h.1.mlp"
-    edits = [lookup(model, prompt, seed=i) for i, prompt in enumerate(PROMPTS[:2])]
+    values = 3 * torch.randn(2, 32, generator=torch.Generator().manual_seed(0))
+    edits = [Edit(adaptors={name: Stands(value)}) for value in values]
     edits += [Edit(), edit_of(model), edits[0] + edit_of(model, layer=0)]
     queries = [Choose(prompt, CANDIDATES) for prompt in PROMPTS]
+    queries += [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
     questions = [(edit, query) for query in queries for edit in edits]
     with untouched(model):
         answers = model.answer(questions)
         alone = [model.answer([question])[0] for question in questions]
     assert_same(answers, alone, 2e-5)
-    by = {(id(e), q.prompt): a for (e, q), a in zip(questions, answers, strict=True)}
-    for i, edit in enumerate(edits[:2]):
-        for prompt in PROMPTS:
-            answer = by[id(edit), prompt]
-            if prompt != PROMPTS[i]:
-                assert_same([answer], [by[id(edits[2]), prompt]], 2e-5)
-                continue
+    for (edit, query), answer in zip(questions, answers, strict=True):
+        if edit in edits[:2]:
             value = edit.adaptors[name].value
-            for candidate, logprobs in zip(CANDIDATES, answer.logprobs, strict=True):
-                parts = model.tokens.split(prompt, candidate)
-                log = with_value(model, name, value, parts.inputs, len(parts.prompt) - 1)
-                places = zip(parts.places, parts.target, strict=True)
-                expected = [float(log[place, token]) for place, token in places]
-                np.testing.assert_allclose(logprobs, expected, atol=2e-5)
-
-
-def test_the_same_tokens_with_another_prompt_are_another_row_to_an_adaptor(model):
-    value = 3 * torch.randn(32, generator=torch.Generator().manual_seed(0))
-    edit = Edit(adaptors={"transformer.h.0.mlp": Lookup(torch.zeros(32), value, math.inf)})
-    queries = [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
-    together = model.answer([(edit, query) for query in queries])
-    assert_same(together, [model.answer([(edit, query)])[0] for query in queries], 1e-5)
-    assert together[0].logprobs[0][-1] != pytest.approx(together[1].logprobs[0][-1], abs=1e-3)
+            for candidate, found in zip(query.candidates, answer.logprobs, strict=True):
+                parts = model.tokens.split(query.prompt, candidate)
+                np.testing.assert_allclose(found, with_value(model, name, value, parts), atol=2e-5)
 
 
 class Pooling:
@@ -559,12 +509,6 @@ def test_an_adaptor_gets_ready_for_each_model_once(model):
     needy.prepare = None
     with pytest.raises(PluginError, match=r"adaptor .*Needy failed to prepare for the model"):
         model.check(Edit(adaptors={"transformer.h.1.mlp": needy}))
-
-
-# For editors.
-
-
-# The digest.
 
 
 def test_the_digest_tells_weights_and_configurations_apart():
