@@ -104,13 +104,6 @@ def test_another_file_than_expected_is_refused(server, cache, waits):
     assert names(cache) == set()
 
 
-def test_a_connection_lost_on_the_way_is_tried_again(server, waits):
-    cut = Reply(body=CONTENT[:5000], headers={"Content-Length": len(CONTENT)})
-    server.replies = [cut, Reply(503), Reply()]
-    assert fetch(server.remote()).read_bytes() == CONTENT
-    assert len(waits) == 2
-
-
 def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
     server.replies = [*[Reply(404, b"")] * (1 + downloads.RETRIES), Reply()]
     assert fetch(server.remote("/gone", "/mirror")).read_bytes() == CONTENT

@@ -27,25 +27,6 @@ finally:
     time.sleep(60)
 """
 
-HELD = """
-import os, signal
-
-from edit_harness.errors import Terminated
-from edit_harness.cli import handle_signals
-from edit_harness_plugins.commands.distributed.on_ray import held
-
-handle_signals()
-try:
-    with held():
-        os.kill(os.getpid(), signal.SIGTERM)
-        print("behind", flush=True)
-    print("never")
-except Terminated:
-    print("raised", flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
-print("never")
-"""
-
 
 def started(*command, ignoring=(), **options):
     def dispose():
@@ -92,12 +73,6 @@ def test_a_second_signal_ends_it_at_once(second):
     process.send_signal(second)
     process.communicate(timeout=20)
     assert process.returncode == CODES[second]
-
-
-def test_a_signal_waits_for_the_end_of_a_block():
-    process = started("-c", HELD)
-    assert process.communicate(timeout=20)[0] == "behind\nraised\n"
-    assert process.returncode == CODES[signal.SIGTERM]
 
 
 def test_a_closed_terminal_does_not_end_what_nohup_started():

@@ -1,7 +1,6 @@
 """The loop on a tiny random model: editors that go wrong in every way, clean answers that they share."""
 
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +10,6 @@ from support.loops import CASES, METRICS, PEOPLE, SINGLE, Push, case, ran, worke
 
 from edit_harness import Case, DataError, Metric, PluginError
 from edit_harness.edits import Edit, LowRank
-from edit_harness.errors import LeakError
 from edit_harness.interfaces import Regime
 from edit_harness.model.reuse import start_of_edit
 from edit_harness.run.clean import CleanPass
@@ -66,15 +64,8 @@ def with_nan(model, edit):
         (raising(SystemExit(9)), "edit_failed", "SystemExit: 9"),
         (raising(BaseExceptionGroup("g", [SystemExit(0)])), "edit_failed", "BaseExceptionGroup: "),
         (lambda model, edit: None, "plugin_error", "not an Edit"),
-        (lambda model, edit: "edit", "plugin_error", "not an Edit"),
         (widened, "plugin_error", "has the shape (3, 3)"),
         (adapting(ValueError("no key")), "plugin_error", "ValueError: no key (test_loop.py:"),
-        (
-            adapting(ValueError("no key")),
-            "plugin_error",
-            "adaptor function failed at transformer.h.1",
-        ),
-        (adapting(SystemExit(0)), "plugin_error", "SystemExit: 0"),
         (with_nan, "nonfinite", ""),
     ],
 )
@@ -92,25 +83,6 @@ def test_what_goes_wrong_with_one_case_stops_nobody(model, does, status, told):
     for i in (0, 2, 3, 4):
         expected = pytest.approx(clean[i].values["probability"], rel=1e-4)
         assert records[i].values["probability"] == expected
-
-
-def test_what_an_evaluation_leaves_behind_ends_the_run_of_all_editors(model):
-    @contextmanager
-    def patch(module):
-        with torch.no_grad():
-            next(module.parameters())[0, 0] += 1
-        yield
-
-    class Leaky(Push):
-        def edit(self, model, requests):
-            return Edit(super().edit(model, requests).weights, patch=patch)
-
-    before, plan = CleanPass(model), list(steps(CASES, Regime()))
-    leaky, honest = (worked(model, e, plan, before, size=2) for e in (Leaky(), Push()))
-    with pytest.raises(LeakError, match="changed the model itself"):
-        next(leaky)
-    with pytest.raises(LeakError):
-        next(honest)
 
 
 def test_searches_that_memory_does_not_hold_are_halved(model):
