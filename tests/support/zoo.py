@@ -1,6 +1,6 @@
 """Misbehaving plugins, each in the suites that have to catch it, and a healthy one of each kind.
 
-``caught`` says which checks fail, and words that the message of each has; test_zoo.py runs them all.
+``caught`` says which checks fail, and words that the message of each has; test_suites.py runs them all.
 An editor with one fault is given the checks of its group only, which saves most of the time.
 """
 
@@ -129,12 +129,6 @@ class LeavesAHookWhenInterrupted(Steepest):
         edit = super().edit(model, requests)
         handle.remove()
         return edit
-
-
-@in_suites(StateChecks, caught={ALONE: RANDOM})
-class SeedsWhenPreparing(Steepest):
-    def prepare(self, model):
-        random.seed(0)
 
 
 @in_suites(

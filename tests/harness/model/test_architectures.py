@@ -72,13 +72,6 @@ def test_where_both_maps_are_square_the_projection_is_the_last():
     assert found.projection(0).name == "transformer.h.0.mlp.c_proj"
 
 
-@pytest.mark.parametrize("layer", [-1, 2])
-def test_a_layer_that_is_not_there(layer, model):
-    with pytest.raises(PluginError, match=f"no layer {layer}") as e:
-        model.architecture.projection(layer)
-    assert "0 to 1" in e.value.remedy
-
-
 @pytest.mark.parametrize("family", ["mixtral", "qwen2_moe"])
 def test_a_mixture_of_experts_has_no_projection_but_answers(family):
     found = tiny_model(family).architecture
