@@ -200,14 +200,6 @@ def test_adaptors_come_back_by_their_names(tmp_path, shifts):
     assert b"edit_harness_shift" not in (tmp_path / "edit").read_bytes()
 
 
-def test_an_adaptor_whose_package_is_not_there(tmp_path, shifts, monkeypatch):
-    Edit(adaptors={"m": shifts.Shift(torch.ones(2), [])}).save(tmp_path / "edit")
-    monkeypatch.setenv("EDIT_HARNESS_PLUGINS", "edit-harness")
-    with pytest.raises(PluginError, match="adaptor 'shift' of the package edit-harness-shift") as e:
-        Edit.load(tmp_path / "edit")
-    assert "install edit-harness-shift" in e.value.remedy
-
-
 @pytest.mark.parametrize(
     ("make", "why", "remedy"),
     [

@@ -19,7 +19,6 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 class Reply:
     status: int = 200
     body: bytes = CONTENT
-    headers: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -42,8 +41,7 @@ def server():
             told.asked.append(self.path)
             reply = told.replies.pop(0) if len(told.replies) > 1 else told.replies[0]
             self.send_response(reply.status)
-            for name, value in ({"Content-Length": len(reply.body)} | reply.headers).items():
-                self.send_header(name, str(value))
+            self.send_header("Content-Length", str(len(reply.body)))
             self.end_headers()
             self.wfile.write(reply.body)
 

@@ -139,10 +139,6 @@ def requires_gradients(model: Model) -> None:
     weight(model).requires_grad_(True)
 
 
-def leaves_a_gradient(model: Model) -> None:
-    weight(model).grad = torch.zeros_like(weight(model))
-
-
 def pads_elsewhere(model: Model) -> None:
     model.tokens.tokenizer.padding_side = "left"
 
@@ -175,7 +171,6 @@ CAUGHT: dict[Callable[[Model], None], str] = {
     leaves_a_buffer: f"buffers ({WHERE}.seen)",
     turns_to_training: f"attributes of modules ({WHERE}.training)",
     requires_gradients: f"parameters ({WHERE}.weight)",
-    leaves_a_gradient: f"parameters ({WHERE}.weight)",
     pads_elsewhere: "the tokenizer (padding_side)",
     adds_a_token: "the tokenizer (vocabulary)",
     changes_the_configuration: "the model's configuration (use_cache)",

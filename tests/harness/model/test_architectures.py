@@ -4,20 +4,17 @@ from transformers import BertConfig, BertLMHeadModel
 
 from edit_harness import DataError, PluginError
 from edit_harness.model.architecture import Architecture
-from edit_harness.testing.tiny import randomize, tiny_model, tiny_module
+from edit_harness.testing.tiny import CONFIGS, randomize, tiny_model, tiny_module
 
 # Family, its blocks, the projection in a block, the keys' width, and the flags.
 TABLE = [
     ("gpt2", "transformer.h", "mlp.c_proj", 128, ()),
     ("gpt_neo", "transformer.h", "mlp.c_proj", 128, ()),
-    ("gpt_bigcode", "transformer.h", "mlp.c_proj", 128, ()),
     ("gptj", "transformer.h", "mlp.fc_out", 128, ()),
-    ("codegen", "transformer.h", "mlp.fc_out", 128, ()),
     ("gpt_neox", "gpt_neox.layers", "mlp.dense_4h_to_h", 64, ()),
     ("opt", "model.decoder.layers", "fc2", 64, ()),
     ("bloom", "transformer.h", "mlp.dense_4h_to_h", 128, ()),
     ("falcon", "transformer.h", "mlp.dense_4h_to_h", 64, ()),
-    ("mpt", "transformer.blocks", "ffn.down_proj", 128, ()),
     ("llama", "model.layers", "mlp.down_proj", 64, ()),
     ("gemma", "model.layers", "mlp.down_proj", 64, ()),
     ("gemma2", "model.layers", "mlp.down_proj", 64, ("post_norm",)),
@@ -25,6 +22,7 @@ TABLE = [
     ("phi", "model.layers", "mlp.fc2", 64, ()),
     ("starcoder2", "model.layers", "mlp.c_proj", 64, ()),
 ]
+# Of families that `tiny_model` does not know.
 LLAMA = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -34,25 +32,11 @@ LLAMA = {
     "intermediate_size": 64,
     "max_position_embeddings": 64,
 }
-GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
-OTHERS = {
-    "codegen": {**GPT, "n_embd": 64, "rotary_dim": 8},
-    "gpt_bigcode": GPT,
-    "mpt": {"d_model": 32, "n_layers": 2, "n_heads": 4, "expansion_ratio": 4},
-}
-
-
-def module_of(family, **options):
-    """Every family: those of `tiny_model`, and more that only this test needs."""
-    from edit_harness.testing.tiny import CONFIGS
-
-    known = {} if family in CONFIGS else OTHERS.get(family, LLAMA)
-    return tiny_module(family, vocab_size=300, **{**known, **options})
 
 
 @pytest.mark.parametrize(("family", "blocks", "down", "width", "flags"), TABLE)
 def test_the_parts_of_every_family(family, blocks, down, width, flags):
-    module = module_of(family)
+    module = tiny_module(family, vocab_size=300, **({} if family in CONFIGS else LLAMA))
     found = Architecture(module)
     hidden = module.config.hidden_size
     assert found.layers == 2

@@ -202,16 +202,6 @@ def test_a_draw_follows_the_probabilities():
     assert set(draws(99, 500)) == {0, 1, 2}
 
 
-def test_the_stop_token_is_the_tokenizers_eos(model):
-    ids = model.tokens.encode(PROMPT).ids
-    free = sample(model, ids, Generate(PROMPT, 20))
-    stop = next(token for token in free if token != free[0])
-    tokenizer = model.tokens.tokenizer
-    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(stop)
-    (answer,) = model.answer([(UNEDITED, Generate(PROMPT, 20))])
-    assert answer.text == model.tokens.decode(free[: free.index(stop)])
-
-
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_text_to_the_end_has_all_its_tokens(family):
     """Also past the tokenizer's EOS, and however much the edit puts in front."""

@@ -65,7 +65,9 @@ def raised(function, *args):
 def test_an_error_is_said_in_one_line_with_the_line_of_its_author():
     error = raised(Odd().work)
     assert said(error) == "ValueError: two lines"
-    assert said(error, Odd()) == said(error, Odd) == f"ValueError: two lines (test_mistakes.py:{LINE})"
+    assert (
+        said(error, Odd()) == said(error, Odd) == f"ValueError: two lines (test_mistakes.py:{LINE})"
+    )
     assert said(KeyError()) == "KeyError"
     told = DataError("no file", "fetch it")
     assert said(told, Odd()) == "DataError: no file; fetch it", "for users, and no line"

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import sys
 
 import pytest
@@ -12,7 +11,6 @@ from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins.commands.catalog import list as inventory
 
 GOOD = """
 from edit_harness import Task, hookimpl
@@ -83,21 +81,6 @@ def test_a_file_that_is_named_is_a_plugin(mine, monkeypatch):
     kind = found.find("editor", "nothing").load()
     assert kind is Plugins.installed().find("editor", "nothing").load()
     assert found.find("editor", "rome").distribution == "edit-harness"
-
-
-def test_two_files_may_have_one_name(here, monkeypatch):
-    pair = ("a/mine.py", "b/mine.py")
-    for file, name in zip(pair, ("one", "two"), strict=True):
-        (here / file).parent.mkdir(exist_ok=True)
-        (here / file).write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(packages.FILES, os.pathsep.join(str(here / file) for file in pair))
-    assert {"one", "two"} <= {c.name for c in Plugins.installed().of_kind("editor")}
-    (here / pair[1]).write_text("1 / 0")
-    found = Plugins.installed()
-    (failure,) = found.failures
-    assert failure.package.source == str(here / pair[1])
-    states = {row["from"]: row["state"] for row in inventory.packages(found)}
-    assert [states[str(here / file)] for file in pair] == ["loaded", "broken"]
 
 
 def test_a_file_counts_with_what_it_imports_from_beside_it(here, mine, monkeypatch):

@@ -1,5 +1,7 @@
 """What errors are called, and the runs that they end: time, memory, devices, plugins."""
 
+from itertools import count
+
 import pytest
 import torch
 from support.loops import CASES, Push, ran, worked
@@ -74,36 +76,21 @@ def test_a_device_that_failed_ends_the_run_without_rows_of_what_was_at_work(mode
     assert caught.value.code == 5
 
 
-@pytest.mark.parametrize("nth", [1, 4, 10, 19])
-def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, nth):
+@pytest.mark.parametrize(("nth", "rows"), [(1, 0), (4, 0), (10, 0), (19, 0), (0, 2)])
+def test_wherever_memory_is_short_the_numbers_stay(model, monkeypatch, nth, rows):
+    """Once, at some pass, or whenever a batch has more than two rows."""
     expected = ran(model, Push())
-    plain, count = type(model).logits, iter(range(1, 10**6))
+    plain, passes, told = type(model).logits, count(1), []
 
-    def short(self, *args, **kwargs):
-        if next(count) == nth:
+    def short(self, batch, *args, **kwargs):
+        if next(passes) == nth or (rows and len(batch.ids) > rows):
             raise torch.OutOfMemoryError
-        return plain(self, *args, **kwargs)
+        return plain(self, batch, *args, **kwargs)
 
     before = CleanPass(model)
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "logits", short)
-        (records,) = worked(model, Push(), PLAN, before)
+        (records,) = worked(model, Push(), PLAN, before, tell=told.append)
     before.guard.verify()
-    same(records, expected)
-
-
-def test_a_batch_that_was_halved_gives_the_same_numbers(model, monkeypatch):
-    plain, told = model.logits, []
-
-    def small(batch, *args, **kwargs):
-        if len(batch.ids) > 2:
-            raise torch.OutOfMemoryError
-        return plain(batch, *args, **kwargs)
-
-    expected = ran(model, Push())
-    before = CleanPass(model)
-    monkeypatch.setattr(model, "logits", small)
-    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
-    (records,) = worked(model, Push(), PLAN, before, tell=told.append)
-    assert "memory did not suffice: batches are of" in " ".join(told)
+    assert not rows or "memory did not suffice: batches are of" in " ".join(told)
     same(records, expected)
