@@ -92,13 +92,6 @@ def test_what_was_not_asked_before_is_asked(model):
     assert answers[3] == fresh[3]
 
 
-def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
-    model = tiny_model("mistral", sliding_window=16)
-    questions = [(e, q) for q in QUERIES for e in (UNEDITED, low_rank(model, 0))]
-    expected = logprobs(whole(model, questions, monkeypatch))
-    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-
-
 def test_where_edits_start(model):
     edits = edits_of(model)
     down = model.architecture.projection(0).name

@@ -58,7 +58,6 @@ def test_each_takes_the_settings_that_it_has_fields_for(plugins):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        (["by_name:a", "b"], ["by_name:a", "by_name:b"]),
         (
             ["by-name:a", "b", "plain", "by_name:c"],
             ["by_name:a", "by_name:b", "plain", "by_name:c"],
