@@ -239,6 +239,7 @@ def test_try_shows_both_sides(tell):
 def test_version_and_help(tell):
     assert tell("--version").stdout.startswith("edit-harness 0.")
     assert "--editor rome --task counterfactplus" in " ".join(tell("--help").stdout.split())
+    assert "check" in tell("plugins", "--help").stdout
 
 
 def test_a_run_that_is_there_already_says_that_it_is_read_back(tell, tmp_path):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import edit_harness as eh
 from edit_harness import hookimpl
 from edit_harness.cli import main
-from edit_harness.errors import PluginError, RunFolderError
+from edit_harness.errors import PluginError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
@@ -151,19 +151,6 @@ def test_a_package_is_told_of_a_finished_run(also, tmp_path):
     run = eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
     assert (run.folder.path / "mine.txt").read_text() == "2 cases"
     assert run.folder.notes[-1] == "mine.txt has a further table"
-
-
-def test_a_package_objects_to_answers(also, tmp_path):
-    seen = []
-
-    def check(source, identity, answered):
-        seen.append((identity.task.name, [case.id for case, _ in answered()]))
-        return "I know this model otherwise"
-
-    also(edit_harness_check_answers=check)
-    with pytest.raises(RunFolderError, match="I know this model otherwise; the new rows were with"):
-        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
-    assert seen == [("counterfact", ["0", "1"])]
 
 
 HEAD = "import torch\nfrom edit_harness import Choose, NextToken, hookimpl\n@hookimpl\n"

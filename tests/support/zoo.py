@@ -231,13 +231,6 @@ class Unrecordable(Steepest):
         return replace(super().edit(model, requests), info={"loss": torch.tensor(1.0)})
 
 
-@in_suites(RecordChecks, caught={RUN: "so-called"})
-class FormatsPrompts(Steepest):
-    def edit(self, model, requests):
-        assert all(request.prompt.format(request.subject) for request in requests)
-        return super().edit(model, requests)
-
-
 TASKS = {
     Listed: {},
     NoCases: {

@@ -65,6 +65,11 @@ def test_texts_are_split_into_settings(texts, settings):
     assert parse(texts) == settings
 
 
+def test_a_text_without_a_key():
+    with pytest.raises(UsageError, match="is not of the form KEY=VALUE"):
+        parse(["4,layer=5"])
+
+
 def test_values_get_the_types_of_the_fields():
     texts = {"lr": "1e-3", "layers": "5,6", "steps": "7", "loss": "kl", "verbose": "true"}
     built = build(Settings, texts | {"name": "0"}, "editor 'x'")

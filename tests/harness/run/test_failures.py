@@ -183,7 +183,7 @@ def test_without_a_judge_verdicts_are_pending():
     [
         None, [RIGHT], [1.0] * 3, [Verdict("pending", 0.0)] * 3, [Verdict("decided")] * 3,
         [Verdict("decided", 1.5)] * 3, [Verdict("undecided", 0.5)] * 3, [Verdict("sure", 1.0)] * 3,
-        [Verdict("decided", 1.0, raw=object())] * 3,
+        [Verdict("decided", 1.0, raw=object())] * 3, [Verdict("decided", 1.0, "no")] * 3,
     ],
 )  # fmt: skip
 def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
