@@ -75,17 +75,6 @@ def test_white_space_around_texts_is_left_out():
     assert Generate("").prompt == ""
 
 
-def test_a_case_knows_which_of_its_texts_had_white_space_around_them():
-    request = Request("{} lives in", "Ada", " Paris", "Rome")
-    probes = (
-        Probe("efficacy", Choose("Ada lives in ", (" Paris", "Rome"))),
-        Probe("efficacy", Drift("Ada lives in ")),
-    )
-    case = Case("0", (request,), probes)
-    assert case.trimmed == {" Paris", "Ada lives in "}
-    assert decode_case(encode_case(case)) == case
-
-
 @pytest.mark.parametrize(
     ("probabilities", "mean"), [([0.25], 0.25), ([0.5, 0.125], 0.25), ([0.1, 0.2, 0.4], 0.2)]
 )

@@ -115,7 +115,6 @@ class Bounded:
         (Settings, {"layers": "1,two"}, "layers='1,two' is not int"),
         (Settings, {"loss": "mse"}, "loss='mse' is not one of nll, kl"),
         (Bounded, {"steps": "0"}, "steps=0 is not int >= 1"),
-        (Bounded, {"rate": "0"}, "rate=0.0 is not float > 0.0"),
         (Bounded, {"share": "1"}, "share=1.0 is not float < 1.0"),
     ],
 )

@@ -98,8 +98,6 @@ def test_the_editor_that_leaves_something_is_named_and_none_of_its_rows_counts(a
     left = CAUGHT[saboteurs.adds_in_place]
     told = f"editor adds_in_place changed the model itself; not as before: {left}"
     assert told in caught.value.cause
-    assert len(caught.value.cause) <= 160
-    assert "\n" not in caught.value.cause + caught.value.remedy
     assert answers(folder) == {name: clean[name] for name in ("Ada", "Bob")}
     type(editor).harm = staticmethod(lambda model: None)
     (done,) = go_on(folders)
