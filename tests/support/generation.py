@@ -7,8 +7,6 @@ import torch
 from edit_harness.edits import Dense, Edit
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt", "gemma2", "bloom"]
-
-
 PROMPT = "Ada lives in the city of"
 
 

@@ -4,7 +4,6 @@ from support.plans import cases
 from edit_harness import Case, Request, UsageError
 from edit_harness.interfaces import Regime
 from edit_harness.run.plan import checkpoints, conflicting, conflicts, sample, steps
-from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
 
 def ids(group) -> str:
@@ -149,10 +148,6 @@ def test_conflicts_are_of_edits_that_share_a_model():
     assert conflicting(several, Regime("batch", 2)) == {}
     assert conflicting(several, Regime("batch", 0)) == {"2": "0"}
     assert conflicting(several, Regime("sequential")) == {"2": "0"}
-
-
-def test_the_genuine_records_have_no_conflict(counterfact_300):
-    assert conflicts(CounterFact(str(counterfact_300)).cases()) == {}
 
 
 @pytest.mark.parametrize("regime", [{"conflicts": "drop"}, {"mode": "batch", "conflicts": "x"}])
