@@ -33,9 +33,9 @@ def tell(capsys):
 
 def test_a_flag_names_a_plugin_that_is_not_installed(mine, tell):
     flags = ["--plugin", "mine.py"]
-    code, out, _ = tell("ls", "editors", *flags)
+    code, out, _ = tell("ls", "editors", *flags, "--block-plugins", "another,edit-harness")
     assert code == 0
-    assert "Does nothing" in out
+    assert ("Does nothing" in out, "rome" in out) == (True, False)
     assert "Does nothing" not in tell("ls", "editors")[1]
     assert "Does nothing" in tell("show", "nothing", *flags)[1]
 
@@ -57,30 +57,13 @@ def test_the_environment_is_as_before_even_after_an_error(mine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("flags", "there"),
-    [
-        (["--only-plugins", "edit-harness"], True),
-        (["--only-plugins", "another"], False),
-        (["--block-plugins", "edit_harness"], False),
-        (["--block-plugins", "another,edit-harness"], False),
-        (["--only-plugins", "another", "--only-plugins", "edit-harness"], True),
-    ],
-)
-def test_lists_of_distributions(mine, tell, flags, there):
-    code, out, _ = tell("ls", "editors", *flags)
-    assert code == 0
-    assert ("rome" in out) == there
-
-
-@pytest.mark.parametrize(
     ("said", "there"),
     [
         ('block-plugins = ["another", "edit-harness"]', False),
-        ('block-plugins = "edit-harness"', False),
         ('only-plugins = ["edit-harness"]', True),
     ],
 )
-def test_lists_in_a_configuration(mine, tell, said, there):
+def test_a_configuration_says_which_plugins_there_are(mine, tell, said, there):
     (mine.parent / "run.toml").write_text(f"{said}\neditor = 'rome'\ntask = 'no-such-task'\n")
     code, _, err = tell("run", "-C", "run.toml")
     assert code == 3

@@ -22,9 +22,7 @@ def edit_harness_register_tasks(register):
     register("quiz", "quiz_good:Quiz", "Questions")
 """
 BAD = {
-    "quiz-error": "1 / 0",
     "quiz-exit": "raise SystemExit('no licence')",
-    "quiz-syntax": "def f(:",
     "quiz-typo": GOOD.replace("register_tasks", "register_taks"),
     "quiz-empty": "",
     "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
