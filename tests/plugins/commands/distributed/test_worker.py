@@ -69,7 +69,6 @@ def plugins(monkeypatch):
     ("changes", "error", "told"),
     [
         ({"editor": "rmoe"}, PluginError, f"did you mean rome or r-rome? (worker on {HOST})"),
-        ({"model": "./nowhere"}, DataError, f"./nowhere does not exist (worker on {HOST})"),
         ({"loading": {"device": "cuda:77"}}, UsageError, "the device 'cuda:77' cannot be used"),
     ],
 )
