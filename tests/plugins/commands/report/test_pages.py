@@ -14,13 +14,7 @@ from edit_harness.run import report
 from edit_harness_plugins.commands.report import page
 from edit_harness_plugins.commands.report.facts import statuses
 from edit_harness_plugins.commands.report.page import explored
-from edit_harness_plugins.commands.report.templates import (
-    LONGEST,
-    clipped,
-    embedded,
-    shown,
-    visible,
-)
+from edit_harness_plugins.commands.report.templates import embedded, shown, visible
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +33,7 @@ def data_of(html):
     ("text", "seen"),
     [
         ("naïve café\n\t한국어", "naïve café\n\t한국어"),
-        ("\u202egnp\u202c", "\\u202egnp\\u202c"),
-        ("a\u200bb\ufeff", "a\\u200bb\\ufeff"),
+        ("\u202ea\u200bb\ufeff", "\\u202ea\\u200bb\\ufeff"),
         ("\x00\x1b\r\x7f\x85", "\\x00\\x1b\\r\\x7f\\x85"),
         ("\ud83d", "\\ud83d"),
         ("\u2028\u3164\U000e0041", "\\u2028\\u3164\\U000e0041"),
@@ -48,11 +41,6 @@ def data_of(html):
 )
 def test_what_no_eye_sees_is_shown_as_an_escape(text, seen):
     assert visible(text) == seen
-
-
-def test_a_long_text_says_how_much_of_it_is_left_out():
-    assert clipped("x" * 1_000_000).endswith("x … (996,000 more characters)")
-    assert len(clipped("x" * 1_000_000)) < LONGEST + 40
 
 
 @pytest.mark.parametrize("text", STRINGS[::7])
