@@ -46,14 +46,6 @@ def replaying(*flags):
     return ("--level", "4", "--beacon", "lottery", *flags)
 
 
-def test_a_bad_bundle_does_not_stop_the_others(bundled, tmp_path):
-    (tmp_path / "bad.zip").write_bytes(bundled.good.read_bytes()[:500])
-    code, printed = bundled.verify(tmp_path / "bad.zip", bundled.good)
-    assert code == 6
-    assert "rejected by check 0.1, container" in printed
-    assert "level 3 is passed\n" in printed
-
-
 @pytest.mark.parametrize("apart", [1e-6, 1e-2])
 def test_the_verifier_and_the_writer_agree_on_what_changes_no_answer(apart):
     """Item 10 of issue I: an honest zsRE bundle was rejected at check 3.5."""
@@ -74,9 +66,8 @@ def test_a_good_bundle_is_passed_and_told_as_json(bundled):
     (found,) = json.loads(printed)
     assert code == 0
     assert (found["good"], found["reached"], found["level"]) == (True, 2, 2)
-    numbers = [number for number in CHECKS if int(number[0]) <= 2]
-    assert list(dict.fromkeys(each["check"] for each in found["findings"])) == numbers
-    assert list(CHECKS) == sorted(CHECKS, key=lambda number: tuple(map(int, number.split("."))))
+    numbers = {number for number in CHECKS if int(number[0]) <= 2}
+    assert {each["check"] for each in found["findings"]} == numbers
     unchecked = Finding("2.1", "metrics", "unchecked", "not bundled")
     assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
 
@@ -100,16 +91,14 @@ def test_what_cannot_be_checked_is_not_passed(bundled, tmp_path, monkeypatch, fl
 
 
 def test_what_is_not_there_is_an_error_of_use(tmp_path):
-    none = "error: there is no bundle none.zip\n       name a .zip\n"
-    assert edit_harness("leaderboard", "verify", "none.zip") == (2, none)
-    for folder, words in (
-        ("none", "there is no folder"),
-        ("", "has no bundles\n       edit-harness leaderboard submit"),
+    for command, path, words in (
+        ("verify", "none.zip", "there is no bundle"),
+        ("build", "none", "there is no folder"),
+        ("build", "", "has no bundles\n       edit-harness leaderboard submit"),
     ):
-        flags = ("--output", tmp_path / "site")
-        code, printed = edit_harness("leaderboard", "build", tmp_path / folder, *flags)
-        assert code == 2
-        assert words in printed
+        flags = () if command == "verify" else ("--output", tmp_path / "site")
+        code, printed = edit_harness("leaderboard", command, tmp_path / path, *flags)
+        assert (code, words in printed) == (2, True)
 
 
 def test_a_replay_says_what_it_is_worth_and_has_its_time(bundled):
@@ -194,10 +183,6 @@ def test_badges(agree, name, tmp_path):
     assert pages._badges(tmp_path) == {"1f": name}
 
 
-def test_what_bundles_say_is_shown_in_printable_ascii():
-    assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 146 + "..."
-
-
 @pytest.fixture
 def site(monkeypatch):
     """What would have been written, in the place of the pages."""
@@ -247,6 +232,7 @@ def test_a_line_break_in_a_name_feigns_no_line(bundled, tmp_path):
     assert code == 6
     assert "level 3 is passed" not in printed.splitlines()
     assert "x\\nlevel 3 is passed\\n.zip" in printed
+    assert shown("\x1b[31m\u202e" + "x" * 500) == "\\x1b[31m\\u202e" + "x" * 146 + "..."
     _, printed = bundled.build(tmp_path / "in")
     lines = printed.splitlines()
     assert "saved" not in lines
