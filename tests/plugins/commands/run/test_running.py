@@ -101,8 +101,11 @@ def test_listed_runs_count_what_counts(tmp_path):
         write(Record('b"', "ok", {}))
     with open(folder.samples, "ab") as file:
         file.write(encoded(6, folder.mark, Record("c", "ok", {}).row)[:-40])
-    (row,) = listing.runs(tmp_path)
-    assert row["cases"] == "2/3"
+    broken = tmp_path / "broken" / "manifest.json"
+    broken.parent.mkdir()
+    broken.write_text('{"cases": []}')
+    bad, row = listing.runs(tmp_path)
+    assert (bad["cases"][:6], row["cases"]) == ("BROKEN", "2/3")
 
 
 def test_a_shard_is_run_told_and_read_back(tell, monkeypatch):

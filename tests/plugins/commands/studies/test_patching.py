@@ -80,23 +80,6 @@ def test_how_rows_are_batched_changes_nothing(options):
     same(traced(deep("llama", layers=3, **options)), traced(deep("llama", layers=3)))
 
 
-def test_noises_and_tokens_share_a_pass_for_each_state(monkeypatch):
-    model = deep(layers=4)
-    ran = []
-    logits = Model.logits
-
-    def counted(self, batch, *args, **kwargs):
-        found = logits(self, batch, *args, **kwargs)
-        ran.append(len(batch.ids))
-        return found
-
-    facts = [Fact.of(model, REQUESTS[0])]
-    monkeypatch.setattr(Model, "logits", counted)
-    list(patching.trace(model, facts, Method(samples=2)))
-    after = len(facts[0].parts.prompt) - facts[0].subject.start
-    assert ran == [1, 2, *[2 * after] * (4 * len(KINDS))]
-
-
 def test_texts_beyond_a_sliding_window_are_run_whole():
     text = "Bob works at Fiat in Rome, and Ann lives in Oslo. It rains in the city of Oslo. {} lives in"
     model = deep("gemma2", sliding_window=8)
@@ -182,9 +165,6 @@ def test_windows_lie_as_those_of_rome(window, layer, expected):
     model = deep(layers=6)
     site = next(s for s in patching.sites(model, ["mlp"], window) if s.layer == layer)
     assert site.modules == tuple(model.architecture.down(at) for at in expected)
-
-
-def test_the_default_window_is_that_of_rome_in_proportion():
     assert [patching.default_window(n) for n in (1, 6, 12, 28, 48)] == [1, 1, 2, 6, 10]
 
 

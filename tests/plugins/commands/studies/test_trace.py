@@ -86,14 +86,9 @@ def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
     assert list(found["indirect_effects"]) == ["mlp"]
     assert found["probability"]["clean"] == other["probability"]["clean"]
     assert found["probability"]["noised"] != other["probability"]["noised"]
-
-
-def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
-    result = tell(*FACT, "--target", "basketball", "--noises", 1, "--kinds", "mlp", "--json")
-    found = json.loads(result.stdout)
-    assert found["fact"] == "Lionel Messi plays the sport of → basketball"
-    assert found["probability"]["clean"]["value"] < 0.5
-    assert {(e["low"], e["high"]) for e in found["probability"].values()} == {(None, None)}
+    aimed = json.loads(tell(*args, "--target", "basketball").stdout)
+    assert aimed["fact"] == "Lionel Messi plays the sport of → basketball"
+    assert aimed["probability"]["clean"]["value"] < 0.5 < found["probability"]["clean"]["value"]
 
 
 def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
@@ -113,13 +108,11 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "texts"),
     [
-        ((), 2, ("a fact to trace has a prompt and a subject", "or --task NAME")),
-        (("--prompt", "{} lives in"), 2, ("a fact to trace has a prompt and a subject",)),
+        (("--prompt", "{} lives in"), 2, ("has a prompt and a subject", "or --task NAME")),
         (("--prompt", "Ada lives in", "--subject", "Ada"), 2, ("has not exactly one {}",)),
         ((*FACT, "--kinds", "hidden,heads"), 2, ("'heads'", "known: hidden, mlp, attention")),
         ((*FACT, "--window", "7"), 2, ("a window of 7 is wider than the model's 6 layers",)),
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
-        ((*FACT, "--noise", "0"), 2, ("noise",)),
         (("-t", "nosuch"), 3, ("nosuch",)),
         ((*FACT, "--noises", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
     ],
@@ -203,6 +196,10 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     assert middle.value == pytest.approx(one[:, 2:4, 0].mean())
     assert middle.n == 1
     assert found.total.value == pytest.approx(0.9 - np.mean([t.noised.mean() for t in traces]))
+    without = command.of_facts(traces[1:])
+    place = ROLES.index(MIDDLE)
+    assert without.indirect["mlp"][place][0].n == 0, "no fact has such a token"
+    assert command.heat_maps(without, 1)[1].values[place] == [None] * LAYERS
 
 
 def test_intervals_are_those_of_stats_over_facts():
@@ -213,15 +210,6 @@ def test_intervals_are_those_of_stats_over_facts():
     shown = found.indirect["mlp"][ROLES.index(END)][0]
     assert (shown.value, shown.n) == (pytest.approx(alone.value), 30)
     assert (shown.low, shown.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
-
-
-def test_a_kind_of_token_that_no_fact_has_is_missing():
-    found = command.of_facts([traced(2, range(1))])
-    place = ROLES.index(MIDDLE)
-    assert found.indirect["hidden"][place][0].n == 0
-    assert command.heat_maps(found, 1)[0].values[place] == [None] * LAYERS
-    only = finite(command.as_data(found))["indirect_effects"]["hidden"][place][0]
-    assert only == {"value": None, "low": None, "high": None, "n": 0}
 
 
 def test_effects_of_one_fact_are_by_token_and_over_its_noises():
