@@ -1,39 +1,14 @@
 """The command that makes data of one's own: what it leaves behind, and what it refuses."""
 
 import json
-import sys
 
 import pytest
 from click.testing import CliRunner
-from support.builders import distribution
 from support.commands import failed
 from support.commands import stored as stored_model
 from support.own_facts import TEMPLATES, TRIPLES, lines, people, stored
 
 from edit_harness.cli import main
-
-STRANGER = """
-from dataclasses import dataclass
-from edit_harness import hookimpl
-from edit_harness_plugins.commands.authoring import Builder
-
-@dataclass(frozen=True)
-class Diary(Builder):
-    ending: str = "."
-    seed: int = 0
-
-    def build(self, material, out, report):
-        out.write_text("half")
-        report(f"seed {self.seed}")
-        if self.ending == "!":
-            raise RuntimeError("no more ink")
-        told = None if material.knows is None else material.knows([("Ada is", "x"), ("Bob is", "y")])
-        out.write_text(f"{material.triples.name}{self.ending}{told}")
-
-@hookimpl
-def edit_harness_register_builders(register):
-    register("diary", Diary, "What happened")
-"""
 
 
 @pytest.fixture
@@ -49,16 +24,6 @@ def tell(monkeypatch, tmp_path):
         return CliRunner().invoke(main, ["build-data", *map(str, args)])
 
     return tell
-
-
-@pytest.fixture
-def stranger(monkeypatch, tmp_path_factory):
-    """A builder of somebody else's."""
-    folder = tmp_path_factory.mktemp("site")
-    monkeypatch.syspath_prepend(folder)
-    module = distribution(folder, "edit-harness-diary", STRANGER)
-    yield "diary"
-    sys.modules.pop(module, None)
 
 
 def counterfact(*more):
@@ -128,22 +93,6 @@ def test_what_is_wrong_is_said_and_nothing_is_left(tell, tmp_path, args, code, p
     said = " ".join(result.stderr.split())
     assert (result.exit_code, [part for part in parts if part not in said]) == (code, [])
     assert names(tmp_path) == GIVEN | known
-
-
-def test_a_strangers_builder_enters_by_the_same_door(tell, tmp_path, stranger):
-    args = (stranger, "--triples", "facts.jsonl", "-o", "diary.txt", "--seed", 7)
-    result = tell(*args)
-    assert result.exit_code == 0, result.stderr
-    assert "seed 7" in result.stderr
-    assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.None"
-    (tmp_path / "diary.txt").unlink()
-    result = tell(*args, "--model", "pocket")
-    assert result.exit_code == 0, result.stderr
-    assert (tmp_path / "diary.txt").read_text() == "facts.jsonl.[False, False]"
-    (tmp_path / "diary.txt").unlink()
-    result = tell(*args, "--builder-args", "ending=!")
-    assert (result.exit_code, "no more ink" in result.stderr) == (3, True)
-    assert names(tmp_path) == GIVEN
 
 
 def test_a_model_is_asked_only_if_it_is_named_here(tell, monkeypatch):

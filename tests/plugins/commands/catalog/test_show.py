@@ -2,17 +2,15 @@
 
 import json
 import math
-from dataclasses import dataclass
 
 import pytest
 from click.testing import CliRunner
 from support.builders import question
 
-from edit_harness import Measure, Metric, Regime, Task, hookimpl
+from edit_harness import Measure, Regime, Task
 from edit_harness.cli import main
-from edit_harness.errors import DataError, PluginError
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins.commands.catalog.show import card, facts, found, show_composition
+from edit_harness_plugins.commands.catalog.show import card, facts, of_kind
 
 ONE_OF_EACH_KIND = {component.kind: component.name for component in Plugins.installed().components}
 
@@ -71,71 +69,20 @@ def test_the_range_of_a_measure():
         assert facts(measure)["range"] == shown
 
 
-class Unbounded(Metric):
-    """Something that may be anything."""
-
-    measures = {"U": Measure("x - y", "", ""), "V": Measure("x", "lower", "", range=(-math.inf, 3))}  # noqa: RUF012
-
-    def measure(self, case, before, after):
-        return {}
-
-
-@dataclass
-class Broken(Task):
-    """A task whose data are of nobody's care."""
+class Bare(Task):
+    """A task that says nothing of itself, and names a metric that there is not."""
 
     metrics = ("no-such-metric",)
     regime = Regime("batch", size=0)
-    judge = "careful"
-    oops: str = "KeyError"
 
     def cases(self):
-        raise {"KeyError": KeyError, "DataError": DataError}[self.oops]("where is it?")
+        return iter(())
 
 
-@pytest.fixture
-def strangers(monkeypatch):
-    """Plugins of a stranger, among which a task and a metric share a name."""
-
-    class Module:
-        @hookimpl
-        def edit_harness_register_metrics(self, register):
-            register("unbounded", Unbounded, "A number")
-            register("broken", Unbounded, "A number with a task's name")
-
-        @hookimpl
-        def edit_harness_register_tasks(self, register):
-            register("broken-too", "no_such_module:Task")
-            register("broken", Broken, "A task")
-
-    plugins = Plugins()
-    plugins.add(Module(), "strangers")
-    monkeypatch.setattr(Plugins, "installed", classmethod(lambda cls: plugins))
-    return plugins
-
-
-def test_what_a_stranger_leaves_out_is_left_out(tell, strangers):
-    text = told(tell("unbounded"))
-    assert "any to any; neither direction is better" in text
-    assert "any to 3; lower is better" in text
-    assert "source" not in text
-    task, metric = strict(tell("broken", "--json").stdout)
-    assert "citation" not in metric
-    assert task["metrics"] == {"no-such-metric": "not installed"}
-    assert (task["regime"], task["judge"]) == ("batch, all at once", "careful")
-
-
-def test_a_task_that_cannot_be_counted(strangers):
-    """The task is meant by a name that a metric has too; its own errors stay what they are."""
-    strangers.components.sort(key=lambda component: component.name, reverse=True)
-    (component,) = found(strangers, "unbounded")
-    assert card(strangers, component)["summary"], "a task that cannot be imported hides no card"
-    with pytest.raises(PluginError, match="failed to count its data: KeyError"):
-        show_composition(strangers, "broken", {}, "pocket", False)
-    with pytest.raises(DataError, match="where is it"):
-        show_composition(strangers, "broken", {"oops": "DataError"}, "pocket", False)
-    with pytest.raises(PluginError, match="there is no task 'unbounded'"):
-        show_composition(strangers, "unbounded", {}, "pocket", False)
+def test_what_a_stranger_leaves_out_is_left_out():
+    said = of_kind(Plugins.installed(), Bare)
+    assert said["metrics"] == {"no-such-metric": "not installed"}
+    assert (said["regime"], said["data"]) == ("batch, all at once", {})
 
 
 # --stats

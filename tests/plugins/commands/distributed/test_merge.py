@@ -101,7 +101,6 @@ def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
     with pytest.raises(RunFolderError) as error:
         joined(parts, tmp_path / "joined")
     assert f"{parts[1]} is not finished" in error.value.cause
-    assert error.value.remedy == "the command that began it goes on, with --shard 2/3"
     assert not (tmp_path / "joined").exists()
     run = made(parts[1].parent, Share(2, SHARDS))
     assert timeless(run.folder.path) == before
@@ -156,7 +155,6 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
     with pytest.raises(RunFolderError) as error:
         joined([first, other, originals[1][2]], tmp_path)
     assert error.value.cause == f"{first} and {other} are of different runs: seed is 0 and 1"
-    assert error.value.remedy == f"edit-harness compare --why {first} {other} says all of it"
     for of, limit, told in (
         (2, {}, "otherwise: shard 1 of 3 of 10 cases and shard 2 of 2 of 10"),
         (3, {"limit": 8}, r"shard 1 of 3 of 10 cases and shard 2 of 3 of 8 cases\n.*--limit"),
@@ -306,7 +304,5 @@ def test_a_shard_says_that_it_is_one_wherever_it_is_shown(halves, tmp_path):
     listed, _ = tell("ls", "runs", "--json", "-o", place)
     cases = [run["cases"] for run in json.loads(listed.stdout)["runs"]]
     assert sorted(cases) == ["10/10", "4/4 of shard 2 of 2", "6/6 of shard 1 of 2"]
-    beside, _ = tell("report", *halves[0])
-    assert "Shard" in beside.stdout
     compared, _ = tell("compare", first, halves[1])
     assert "A is shard 1 of 2 of a run" in " ".join(compared.stdout.split())

@@ -168,21 +168,6 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
     assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
 
 
-@pytest.mark.parametrize("regime", [Regime(in_turn=True), Regime("batch", 1)])
-def test_what_is_written_in_turn_or_as_a_batch_runs_alone_too(bench, regime, deadly):
-    bench.task = Some(requests=2)
-    (expected,) = bench.run(where="alone", regime=regime)
-    deadly.add(7)
-    (folder,) = bench.run(together(2), regime=regime)
-    failures = {"case 7", "control:text"} if regime.mode == "batch" else {"case 7"}
-    lost = {name for name, status in statuses(folder).items() if status == "device_error"}
-    assert lost == failures
-    one, other = ({r.visit: r.values for r in f.records()} for f in (expected, folder))
-    assert {visit for visit in one if one[visit] != other[visit]} <= {
-        visit for visit in one if visit[0] in failures
-    }
-
-
 def test_several_such_cases_end_the_run(bench, deadly):
     deadly.update((1, 5, 9))
     with pytest.raises(ResourceError, match="3 cases took down each worker that ran them"):
@@ -219,44 +204,35 @@ def test_a_worker_that_does_not_start_is_replaced(bench, alone):
     assert bench.workers.started == 3
 
 
-def changed(**fields):
-    """Return workers whose second worker says otherwise of itself."""
+def of_another_code(card):
+    return {**card, "identities": [with_entries(each, code=[]) for each in card["identities"]]}
 
+
+def on_another_device(card):
+    return {**card, "environment": {**card["environment"], "processor": "H200"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        (of_another_code, PluginError, "the worker on .* has another edit-harness"),
+        (on_another_device, DataError, "has processor H200, not cpu as that on "),
+    ],
+)
+def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, change, error, told):
     def workers(order):
         made = Together(order, 2)
         start = made._start
 
-        def lying(worker):
+        def second(worker):
             for event in start(worker):
-                card = dict(event.card)
-                if worker == 2:
-                    card |= {key: change(card[key]) for key, change in fields.items()}
-                yield replace(event, card=card)
+                yield replace(event, card=change(event.card)) if worker == 2 else event
 
-        made._start = lying
+        made._start = second
         return made
 
-    return workers
-
-
-def other_code(found):
-    return [with_entries(e, code=[[name, f"{d}0"] for name, d in e.code]) for e in found]
-
-
-ANOTHER_CODE = {"identities": other_code, "host": lambda _: "node7"}
-ANOTHER_DEVICE = {"environment": lambda known: {**known, "processor": "H200"}}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "told"),
-    [
-        (ANOTHER_CODE, PluginError, "the worker on node7 has another edit-harness"),
-        (ANOTHER_DEVICE, DataError, "has processor H200, not cpu as that on "),
-    ],
-)
-def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
     with pytest.raises(error, match=told):
-        bench.run(changed(**fields))
+        bench.run(workers)
     (folder,) = bench.last.values()
     assert set(statuses(folder)) == {"case 3"}
     assert len(folder.records()) == 1
