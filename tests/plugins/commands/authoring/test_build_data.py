@@ -54,15 +54,6 @@ def test_a_file_is_made(tell, tmp_path):
     assert first == (tmp_path / "again").read_bytes() != (tmp_path / "other").read_bytes()
 
 
-def test_an_empty_working_folder_is_filled(tell, tmp_path, monkeypatch):
-    (tmp_path / "made").mkdir()
-    monkeypatch.chdir(tmp_path / "made")
-    result = tell(*seesaw("-o", ".", "--triples", tmp_path / "people.jsonl"))
-    assert result.exit_code == 0, result.stderr
-    assert "subjects.json" in names(tmp_path / "made")
-    assert names(tmp_path) == GIVEN | {"made"}
-
-
 @pytest.mark.parametrize("make", [counterfact, seesaw])
 def test_what_is_there_is_not_overwritten(tell, tmp_path, make):
     assert tell(*make("-o", "made")).exit_code == 0

@@ -97,14 +97,6 @@ def test_an_editor_that_edits_in_place_is_named_among_components_of_all_kinds(tm
         assert why in told
 
 
-def test_a_module_that_cannot_be_imported_is_named(tmp_path):
-    put(tmp_path, "step-broken", "import nothing_of_that_name")
-    code, told, checks = checked(tmp_path, "step-broken", "--no-run")
-    assert code == 6
-    assert checks["plugin step_broken", "is imported and registers"] == "FAILED"
-    assert "No module named 'nothing_of_that_name'" in told
-
-
 def test_a_case_of_no_use_is_no_failure_and_words_choose_checks(tmp_path):
     (tmp_path / "quiz.py").write_text(TASK, encoding="utf-8")
     given = ("quiz.py", "--plugin", tmp_path / "quiz.py", "-k")

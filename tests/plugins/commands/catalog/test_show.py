@@ -9,6 +9,7 @@ from support.builders import question
 
 from edit_harness import Measure, Regime, Task
 from edit_harness.cli import main
+from edit_harness.files import strict
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog.show import card, facts, of_kind
 
@@ -30,15 +31,6 @@ def told(result):
     assert result.exit_code == 0, result.stderr
     assert max(map(len, map(str.rstrip, result.stdout.splitlines()))) <= 80
     return " ".join(result.stdout.split())
-
-
-def strict(text):
-    """JSON without Infinity and NaN, which few can read."""
-
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    return json.loads(text, parse_constant=refuse)
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND.values(), ids=ONE_OF_EACH_KIND)

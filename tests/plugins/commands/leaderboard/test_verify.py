@@ -131,49 +131,31 @@ def cases(count):
 
 
 IN_THREES = [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+IN_TWOS = [["0", "1"], ["2", "3"], ["4", "5"], ["6"]]
 
 
 @pytest.mark.parametrize(
-    ("regime", "edited", "measured"),
+    ("regime", "wanted", "edited", "measured"),
     [
-        (Regime(), [["2"], ["5"]], [("2", 0), ("5", 0)]),
-        (Regime("batch", 2), [["2", "3"], ["4", "5"]], [("2", 2), ("5", 3)]),
-        (Regime("batch", 0), [list("0123456")], [("2", 1), ("5", 1)]),
-        (Regime("sequential", 3), IN_THREES, [("2", 7), ("5", 7)]),
-        (
-            Regime("sequential", 3, immediate=True),
-            IN_THREES,
-            [("2", 3), ("5", 6), ("2", 7), ("5", 7)],
-        ),
+        (Regime(), {"2", "5"}, [["2"], ["5"]], [("2", 0), ("5", 0)]),
+        (Regime("batch", 2), {"2", "5"}, [["2", "3"], ["4", "5"]], [("2", 2), ("5", 3)]),
+        (Regime("batch", 0), {"2", "5"}, [list("0123456")], [("2", 1), ("5", 1)]),
+        (Regime("sequential", 3), {"2", "5"}, IN_THREES, [("2", 7), ("5", 7)]),
+        (Regime("sequential", 3, immediate=True), {"5"}, IN_THREES, [("5", 6), ("5", 7)]),
+        (Regime(), {"1", ("text", 5)}, [["1"], ["4"]], [("1", 0), ("text", 5)]),
+        (Regime("batch", 2), {"0", ("text", 3)}, [["0", "1"], ["4", "5"]], [("0", 1), ("text", 3)]),
+        (Regime("sequential", 2), {("text", 7)}, IN_TWOS, [("text", 7)]),
+        (Regime(in_turn=True), {"1"}, [["1"], ["1"]], [("1", 0)]),
     ],
     ids=str,
 )
-def test_a_replay_edits_all_that_its_cases_depend_on(regime, edited, measured):
-    steps = replay.thinned(list(plan.steps(cases(7), regime)), {"2", "5"}, regime.mode)
-    assert [[case.id for case in step.edit] for step in steps] == edited
-    assert [visit for step in steps for visit in step.visits] == measured
-
-
-@pytest.mark.parametrize(
-    ("regime", "wanted", "measured"),
-    [
-        (Regime(), {"1", ("text", 5)}, [("1", 0), ("text", 5)]),
-        (Regime("batch", 2), {"0", ("text", 3)}, [("0", 1), ("text", 3)]),
-        (Regime("sequential", 2), {("text", 7)}, [("text", 7)]),
-    ],
-    ids=["single", "batch", "sequential"],
-)
-def test_a_replay_puts_controls_to_the_models_that_were_drawn(regime, wanted, measured):
+def test_a_replay_edits_all_that_its_cases_and_controls_depend_on(regime, wanted, edited, measured):
     text = Case("text", (), (Probe("control", Choose("a", ("b",))),))
-    steps = replay.thinned(list(plan.steps(cases(7), regime, [text], [3, 5])), wanted, regime.mode)
-    assert [visit for step in steps for visit in step.visits] == measured
-    assert len(steps) == (4 if regime.mode == "sequential" else len(measured))
-
-
-def test_requests_in_turn_are_all_replayed():
-    both = [replace(case, requests=case.requests * 2) for case in cases(3)]
-    steps = replay.thinned(list(plan.steps(both, Regime(in_turn=True))), {"1"}, "single")
-    assert [(step.fresh, len(step.measure)) for step in steps] == [(True, 0), (False, 1)]
+    every = [replace(case, requests=case.requests * 2) for case in cases(7)]
+    steps = plan.steps(every if regime.in_turn else cases(7), regime, [text], [3, 5])
+    thinned = replay.thinned(list(steps), wanted, regime.mode)
+    assert [[case.id for case in step.edit] for step in thinned] == edited
+    assert [visit for step in thinned for visit in step.visits] == measured
 
 
 @pytest.mark.parametrize(("agree", "name"), [(299, "replayed 299/500"), (500, "reproduced")])

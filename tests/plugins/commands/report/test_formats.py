@@ -95,15 +95,6 @@ def test_the_best_is_bold_and_the_second_underlined():
     assert "<strong>1.0</strong> <small>[0.5, 1.5]</small>" in formats.html(found)
 
 
-def test_a_wide_table_goes_on_below_with_its_names():
-    columns = [f"column-{i}" for i in range(9)]
-    wide = Grid("Wide", ["Editor"], columns, [(["rome"], [Cell("1.0")] * 9)])
-    shown = "".join(formats.render(part, 40) for part in formats.rich([wide], 40))
-    assert max(map(len, shown.splitlines())) <= 40
-    assert [name for name in shown.split() if name.startswith("column-")] == columns
-    assert shown.count("rome") == shown.count("Editor") == 3
-
-
 def test_latex_labels_differ_and_a_column_of_small_numbers_has_a_unit():
     small = [(["ft-l"], [Cell("0.00012", "[2e-05, 0.0003]"), Cell("-0.5", "[-0.9, 1]")])]
     found = formats.latex([Grid("NKL: x", ["Editor"], ["A", "B"], small)] * 2)

@@ -167,17 +167,3 @@ def test_falls_are_counted_as_the_metric_counts_them(seesaw, tables):
     found = dict(zip(by_group.columns, by_group.rows[0][1], strict=True))
     for row in own["sets in which D falls, by group"]:
         assert found[named(row["group"])].text == str(row["falls"])
-
-
-def test_cross_property_accuracy_is_by_pair(seesaw, tables):
-    table = tables["Seesaw-CF, Table 5"]
-    assert "work" not in table.columns  # a set that asks of no other property
-    expected = {
-        named(f"{row['edited']}_{row['asked']}"): row["after"]
-        for row in seesaw.tables["cross-property"]["CP by pair"]
-        if row["edited"] in ("P19", "P21", "P27", "P101") and row["asked"]
-    }
-    names, cells = table.rows[1]
-    assert names == ["pocket", "ft-l"]
-    found = dict(zip(table.columns[:-2], (cell.text for cell in cells), strict=False))
-    assert found == {name: f"{100 * expected[name]:.1f}" for name in found}

@@ -100,15 +100,6 @@ def test_cases_of_a_sequence_are_counted_once(folder):
     assert "6 cases are in one run alone" in said
 
 
-def test_fields_are_named_by_their_path():
-    one, two = {"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1, "c": 3}, "e": 0}
-    assert list(compare.changes(one, two)) == [
-        Change("a.c", 2, 3),
-        Change("d", [1], compare.ABSENT),
-        Change("e", compare.ABSENT, 0),
-    ]
-
-
 def test_code_is_compared_package_by_package_and_fields_stand_last():
     one, two = (
         with_entries(IDENTITY, editor={"fields": {"lr": lr}}, code=code)

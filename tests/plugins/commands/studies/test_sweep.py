@@ -162,16 +162,3 @@ def test_what_is_wrong_is_said_before_anything_runs(folder, args, code, cause):
     assert (shown.exit_code, shown.stdout) == (code, ""), told
     assert cause in told
     assert not Path("wrong").exists()
-
-
-def test_the_bundled_model_keeps_its_facts_early_at_the_subjects_last_token(tmp_path):
-    """As the patching test and the causal trace find; ROME's figure 5, in small."""
-    grid = ("--layers", "0,2,5", "--tokens", "subject_last,last")
-    shown, told = invoke("sweep", *grid, "--dev", "4", "--json", "-o", str(tmp_path))
-    assert shown.exit_code == 0, told
-    data = json.loads(shown.stdout)
-    assert data["best"]["fact_token"] == "subject_last"
-    assert data["best"]["layer"] in (0, 2)
-    score = {tuple(p["fields"].values()): p["score"]["value"] for p in data["points"]}
-    assert min(score[i, "subject_last"] for i in (0, 2)) > max(score[i, "last"] for i in (0, 2))
-    assert score[5, "subject_last"] < 0.2  # no later block reads what is written there

@@ -1,17 +1,14 @@
 """The command ``trace`` on the bundled model: where its facts are, and what bad input is told."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy import stats as scipy_stats
 from support.commands import failed
 
 from edit_harness import DataError, Request, ResourceError, stats
 from edit_harness.cli import main
-from edit_harness.files import finite
 from edit_harness.model.tokens import Continuation
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
@@ -217,17 +214,3 @@ def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     assert found.indirect["hidden"][0][0].value == 0
     expected = (one.restored["mlp"][:, 3, 1] - one.noised).mean()
     assert found.indirect["mlp"][3][1].value == pytest.approx(expected)
-
-
-def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
-    alone = command.of_fact(traced(2, range(1), noises=1), ["Ada", " lives"])
-    assert command.shown(replace(alone.noised, value=-0.001)) == "0.00", "one has no interval"
-    own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
-    found = command.of_fact(own, ["Ada", " lives"])
-    most = scipy_stats.beta.ppf(0.995, 2 * 0.06 + 1, 2 - 2 * 0.06)  # as of a share of 0.06 of 2
-    assert command.shown(found.noised) == f"0.06 (0.00 to {most:.2f})"
-    least = 2 * scipy_stats.beta.ppf(0.005, 2 * 0.965, 3 - 2 * 0.965) - 1  # and of 0.93, in -1 to 1
-    assert command.shown(found.total) == f"0.93 ({least:.2f} to 1.00)"
-    assert command.shown(found.clean) == "0.99"
-    clean = finite(command.as_data(found))["probability"]["clean"]
-    assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}
