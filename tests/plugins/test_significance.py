@@ -38,21 +38,11 @@ def varied(*lists):
 @given(samples)
 def test_one_sample_is_that_of_scipy(values):
     varied(values)
-    found, theirs = significance.one_sample(values), scipy_stats.ttest_1samp(values, 0)
+    found, theirs = significance.one_sample([*values, NAN]), scipy_stats.ttest_1samp(values, 0)
+    assert found.n == len(values)
     low, high = theirs.confidence_interval(0.95)
     assert [found.t, found.p] == pytest.approx([theirs.statistic, theirs.pvalue], rel=CLOSE)
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
-
-
-@given(samples, st.randoms(use_true_random=False))
-def test_neither_order_nor_gaps_nor_unit_matter(values, shuffler):
-    varied(values)
-    found = significance.one_sample(values)
-    mixed = [1024 * v for v in (*values, NAN, NAN)]  # a power of 2, which rounds nothing
-    shuffler.shuffle(mixed)
-    again = significance.one_sample(mixed)
-    assert again.n == found.n
-    assert [again.t, again.p] == pytest.approx([found.t, found.p], rel=CLOSE, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=1, max_size=60))

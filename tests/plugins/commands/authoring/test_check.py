@@ -25,11 +25,6 @@ class Sure(Metric):
     def measure(self, case, before, after):
         return {"post_X": float(after[0].prob(0))}
 
-class Vain(Metric):
-    measures = {"Y": Measure("nothing")}
-    def measure(self, case, before, after):
-        a, b = before[0], *()
-
 class None_: ...
 
 @hookimpl
@@ -38,7 +33,6 @@ def edit_harness_register_editors(register):
 @hookimpl
 def edit_harness_register_metrics(register):
     register("sure", Sure, "Sure of itself")
-    register("vain", Vain, "Fails on every case")
 @hookimpl
 def edit_harness_register_judges(register):
     register("strict", Strict, "Nothing is right")
@@ -91,7 +85,6 @@ def test_an_editor_that_edits_in_place_is_named_among_components_of_all_kinds(tm
         ("editor steepest", "is imported", "PASSED", ""),
         ("judge strict", "can be tried without settings", "FAILED", "names it and its replies"),
         ("metric sure", "is pure", "PASSED", ""),
-        ("metric vain", "can be tried without settings", "FAILED", "says nothing of made-up cases"),
     ):
         assert checks[subject, check] == outcome
         assert why in told

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from support.builders import replace, with_entries
 from support.commands import failed
-from support.sharded import BAD, NAMES, SINGLE, documents, made, plugins, shards, timeless
+from support.sharded import COUNT, SINGLE, documents, made, plugins, shards, timeless
 
 from edit_harness import files
 from edit_harness.cli import main
@@ -104,7 +104,7 @@ def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
     assert not (tmp_path / "joined").exists()
     run = made(parts[1].parent, Share(2, SHARDS))
     assert timeless(run.folder.path) == before
-    assert {record.case for record in run.everything} < set(NAMES) - {BAD}, "the first's to tell"
+    assert "invalid_case" not in {record.status for record in run.everything}, "the first's to tell"
     assert joined(parts, tmp_path / "joined").missing == 0
 
 
@@ -125,7 +125,7 @@ def test_what_an_interrupted_join_left_is_no_run(originals, tmp_path):
         run = joined(names, output, new=True)
         assert timeless(run.folder.path) == timeless(whole)
         assert documents(run.folder.path) == documents(whole)
-    assert moment > 3 * len(NAMES)
+    assert moment > 3 * COUNT
     assert left == {False, True}
 
 
@@ -179,7 +179,7 @@ def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path)
         ({"cases_digest": "0" * 64}, "not those of their plan"),
         ({"spans": [[0, 2]]}, "do not make up their plan"),
         ({"number": "2"}, r"got `str` - at `shard\.number`"),
-        ({"visits": [["Ada", 0]] * 4}, "do not make up their plan"),
+        ({"visits": [["case 0", 0]] * 4}, "do not make up their plan"),
     ],
 )
 def test_what_a_manifest_says_wrongly_of_a_shard_is_told(parts, tmp_path, fields, cause):
@@ -250,7 +250,7 @@ def tell(*args):
 def halves(tmp_path_factory):
     """The two shards of a run, by their folders, and the run that one process makes."""
     place = tmp_path_factory.mktemp("halves")
-    return shards(place, 2, bad=""), made(place, bad="").folder.path
+    return shards(place, 2, broken=-1), made(place, broken=-1).folder.path
 
 
 def test_the_table_is_that_of_a_run(halves, tmp_path):

@@ -54,13 +54,6 @@ def test_a_map_that_is_wider_than_the_terminal_is_cut_and_loses_no_column():
     assert numbers == [f"{i / 48:.2f}" for i in range(48)]
 
 
-def test_a_scale_may_be_given_so_that_maps_share_one():
-    assert replace(SMALL, values=[[0.5] * 3] * 3).shade(0.5) == 0.0, "of one value"
-    shared = replace(SMALL, least=0.0, most=1.6)
-    assert [SMALL.shade(value) for value in (-0.1, 0.8)] == [0.0, 1.0]
-    assert [shared.shade(value) for value in (-0.1, 0.8, 9.0)] == [0.0, 0.5, 1.0]
-
-
 def test_texts_of_strangers_are_escaped():
     rows, columns = [HOSTILE, "a\nb", "x"], ["\x1b[2J", HOSTILE, "2"]
     spoilt = replace(SMALL, title=HOSTILE, rows=rows, columns=columns, x=HOSTILE, y=HOSTILE)

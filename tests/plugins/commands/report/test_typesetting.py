@@ -13,7 +13,7 @@ from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.command_line import chosen
 from edit_harness_plugins.commands.report.formats import Cell
-from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, Part, Subsets, named
+from edit_harness_plugins.commands.report.papers import PRINTED, Part, Subsets, named
 from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
 from tests.contracts.folders import JUDGE
 
@@ -67,8 +67,6 @@ def test_measures_tasks_and_names_of_the_papers_are_there():
         assert set(table.measures.values()) <= measures, table.name
         for task in table.tasks:
             plugins.find("task", task)
-    assert len({table.name for table in PRINTED}) == len(PRINTED) == 14
-    assert len(FLAWS) == 7
 
 
 def test_counterfact_stands_beside_counterfact_plus(runs):

@@ -69,14 +69,6 @@ def test_larger_changes_stand_first(runs):
     assert compare.difference(one, replace(one)).cases == []
 
 
-def test_cases_of_another_content_are_not_compared(folder, runs):
-    other = made(folder, Push(), task="counterfact")
-    found = compare.difference(runs[0], other)
-    assert found.shared == []
-    assert found.apart == 10
-    assert Change("task.name", "counterfactplus", "counterfact") in found.identity
-
-
 def test_environments_are_told_apart_and_more_cases_are_no_other_run(folder, runs):
     fewer = made(folder, Push(), limit=4)
     (segment,) = fewer.manifest.segments

@@ -146,7 +146,6 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     [
         ("", "has no requests"),
         ("[1", "f:1: not JSON"),
-        ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
         ('\n{"prompt"', "f:2: not JSON"),
         ("[3]", "item 1: a request has no prompt and no subject"),
         (json.dumps({**FACTS[0], "prompt": "lives in"}), "f:1: the prompt 'lives in' has 0 places"),

@@ -49,13 +49,6 @@ def test_axes_have_values_of_the_fields_types_once(plugins):
         points.axes(rome, {"lr": "0.5,x"}, 2)
 
 
-def test_the_last_axis_runs_fastest():
-    found = points.points({"layer": [0, 1], "layers": [(1, 2), (3,)]})
-    assert [point["layer"] for point in found] == [0, 0, 1, 1]
-    assert [point["layers"] for point in found] == [(1, 2), (3,)] * 2
-    assert points.named(found[0]) == "layer=0, layers=1,2"
-
-
 LAYERS = {"layer": [0, 1, 2]}
 BOTH = {**LAYERS, "fact_token": ["subject_last", "last"]}
 KNOWN = {
