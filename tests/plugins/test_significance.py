@@ -55,23 +55,16 @@ def test_sums_suffice(values):
         assert [*vars(found).values()] == pytest.approx([*vars(direct).values()], rel=CLOSE)
 
 
-@pytest.mark.parametrize(
-    ("values", "mean", "n"),
-    [
-        ([NAN, NAN], None, 0),
-        ([0.5, NAN], 0.5, 1),
-        ([0.1] * 3, 0.1, 3),  # their mean is another number than 0.1
-        ([1e-17] * 4, 1e-17, 4),
-    ],
-)
-def test_what_does_not_vary_is_no_find(values, mean, n):
+def test_what_does_not_vary_is_no_find():
     """Where scipy says nan, or a p of 0."""
-    found = significance.one_sample(values)
-    assert found == TTest(found.mean, None, None, None, None, n)
-    assert found.mean == (mean if mean is None else pytest.approx(mean, rel=1e-12))
-    sums = (n * mean, n * mean * mean) if n else (0.0, 0.0)
-    told = sums[0] / n if n else None
-    assert significance.of_sums(n, *sums) == TTest(told, None, None, None, None, n)
+    assert significance.one_sample([NAN, NAN]) == TTest(None, None, None, None, None, 0)
+    assert significance.of_sums(0, 0.0, 0.0) == TTest(None, None, None, None, None, 0)
+    # The mean of three times 0.1 is another number than 0.1.
+    for values, mean, n in (([0.5, NAN], 0.5, 1), ([0.1] * 3, 0.1, 3), ([1e-17] * 4, 1e-17, 4)):
+        found = significance.one_sample(values)
+        assert found == TTest(pytest.approx(mean, rel=1e-12), None, None, None, None, n)
+        sums = (n * mean, n * mean * mean)
+        assert significance.of_sums(n, *sums) == TTest(sums[0] / n, None, None, None, None, n)
 
 
 # Two samples
@@ -99,18 +92,14 @@ def test_two_samples_are_those_of_scipy(before, after):
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "mean"),
-    [
-        ([], [1.0], None),
+def test_two_samples_that_cannot_be_tested():
+    for before, after, mean in (
         ([1.0, 2.0], [], None),
         ([1.0], [2.0, 3.0], 1.5),
         ([0.0] * 2, [1.0] * 2, 1.0),
-    ],
-)
-def test_two_samples_that_cannot_be_tested(before, after, mean):
-    n = len(before) + len(after)
-    assert significance.two_sample(before, after) == TTest(mean, None, None, None, None, n)
+    ):
+        untested = TTest(mean, None, None, None, None, len(before) + len(after))
+        assert significance.two_sample(before, after) == untested
 
 
 # McNemar

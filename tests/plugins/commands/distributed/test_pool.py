@@ -259,18 +259,14 @@ def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
     assert bench.workers.closed
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "told"),
-    [
+def test_what_a_worker_has_assembled_otherwise_is_told():
+    wanted = with_entries(IDENTITY, code=[["edit-harness", "0"]])
+    check_identity(wanted, wanted, "n1")
+    for change, error, told in (
         ({"model": {"digest": "2"}}, DataError, "model.digest: 2, not "),
         ({"together": "x"}, DataError, "together: x, not "),
         ({"seed": 7}, PluginError, "seed: 7, not 0"),
         ({"code": [["edit-harness", "1"]]}, PluginError, "edit-harness"),
-    ],
-)
-def test_what_a_worker_has_assembled_otherwise_is_told(change, error, told):
-    wanted = with_entries(IDENTITY, code=[["edit-harness", "0"]])
-    check_identity(wanted, wanted, "n1")
-    with pytest.raises(error) as raised:
-        check_identity(wanted, with_entries(wanted, **change), "n1")
-    assert raised.value.cause.startswith(f"the worker on n1 has another {told}")
+    ):
+        with pytest.raises(error, match=f"the worker on n1 has another {told}"):
+            check_identity(wanted, with_entries(wanted, **change), "n1")

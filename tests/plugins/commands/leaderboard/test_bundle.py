@@ -146,7 +146,6 @@ ROWS = {
     "no end": (row()[:-1], "the last row was changed or cut off"),
     "a stale checksum": (row()[:-4] + b'"}\n' + row(), "its checksum does not fit"),
     "another version": (row(v=3), "was made by another version"),
-    "a number of its own": (row(seq=1), "row 1 stands in its place"),
     "a key twice": (row('"case": "1"', '"case": "1", "case": "2"'), "a key is there twice"),
     "a boolean as a number": (row(state=True), "Expected `int`, got `bool`"),
     "a number beyond floats": (

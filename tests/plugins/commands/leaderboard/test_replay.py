@@ -31,17 +31,13 @@ class Editor:
     more: dict[str, Any] = field(default_factory=dict)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
+def test_numbers_and_what_the_plugin_brings_are_given():
+    for settings in (
         {"steps": 7, "rate": 0.5, "plain": True, "layers": [3, 4]},
         {"rate": None, "mode": "warm", "network": "", "module": "mlp.{}"},
         {"module": "attn.{}", "layers": [1, 2], "more": {}},
-    ],
-)
-def test_numbers_and_what_the_plugin_brings_are_given(settings):
-    assert strange(Editor, settings) == ""
+    ):
+        assert strange(Editor, settings) == ""
 
 
 @pytest.mark.parametrize(

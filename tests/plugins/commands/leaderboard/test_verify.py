@@ -72,22 +72,17 @@ def test_a_good_bundle_is_passed_and_told_as_json(bundled):
     assert Report("b", 3, [Finding("1.1", "identity", "passed"), unchecked]).reached == 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "told"),
-    [
-        # Pocket's own sample is published, and these are twelve of its cases.
+def test_what_cannot_be_checked_is_not_passed(bundled, tmp_path):
+    """Pocket's own sample is published, and these are twelve of its cases."""
+    none = tmp_path / "b.jsonl"
+    none.write_text('{"baseline": 2}\n')
+    for more, code, told in (
         ([], 6, "no baseline of this model, dtype and task's data is known here"),
         (["--level", "4"], 2, "error: --level 4 draws cases by a beacon\n       --beacon TEXT"),
-        (["--baseline", "b.jsonl"], 4, "\n       make one: edit-harness leaderboard"),
-    ],
-    ids=["baseline", "beacon", "file"],
-)
-def test_what_cannot_be_checked_is_not_passed(bundled, tmp_path, monkeypatch, flags, code, told):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "b.jsonl").write_text('{"baseline": 2}\n')
-    found, printed = edit_harness("leaderboard", "verify", bundled.good, *flags)
-    assert found == code
-    assert told in printed
+        (["--baseline", none], 4, "\n       make one: edit-harness leaderboard"),
+    ):
+        found, printed = edit_harness("leaderboard", "verify", bundled.good, *more)
+        assert (found, told in printed) == (code, True)
 
 
 def test_what_is_not_there_is_an_error_of_use(tmp_path):

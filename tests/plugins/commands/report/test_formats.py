@@ -82,12 +82,6 @@ def test_csv_comes_back_and_begins_no_formula(labels):
     )
 
 
-@given(text)
-def test_a_terminal_is_not_steered(label):
-    shown = formats.table([grid(label)])
-    assert not formats.CONTROL.search(shown.replace("\n", ""))
-
-
 def test_the_best_is_bold_and_the_second_underlined():
     found = [grid("rome")]
     assert "| **1.0** \\[0.5, 1.5\\] | <u>0.9</u> |" in formats.markdown(found)

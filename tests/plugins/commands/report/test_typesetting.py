@@ -43,19 +43,16 @@ def marks(rows):
     return [row.numbers[0].cell.mark if row.numbers[0] else None for row in marked(rows)]
 
 
-@pytest.mark.parametrize(
-    ("texts", "better", "expected"),
-    [
+def test_the_best_is_marked_and_the_second():
+    for texts, better, expected in (
         (("1", "3", "2"), "higher", ["", "best", "second"]),
         (("1", "3", "2"), "lower", ["best", "", "second"]),
         (("3", "3", "2", "2", "1"), "higher", ["best", "best", "second", "second", ""]),
         (("-1", "", "-2"), "higher", ["best", None, "second"]),
         (("1", "2"), "", ["", ""]),
         (("0", "0", "0"), "lower", ["", "", ""]),
-    ],
-)
-def test_the_best_is_marked_and_the_second(texts, better, expected):
-    assert marks([row(text, better) for text in texts]) == expected
+    ):
+        assert marks([row(text, better) for text in texts]) == expected
 
 
 def test_measures_tasks_and_names_of_the_papers_are_there():

@@ -60,21 +60,14 @@ def broken(**changes):
     return files.sealed({**as_json(TUNED), **changes}).decode()
 
 
-def tampered(**changes):
-    return json.dumps(json.loads(broken()) | changes)
-
-
-SCORE = as_json(TUNED.score)
-
-
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
         ("layer = 1", "Expecting value"),
         ("[" * 100_000, "it is nested too deeply"),
         (broken(format=2), "Invalid enum value 2 - at `format`"),
-        (broken(score={**SCORE, "high": True}), "- at `score.high`"),
-        (tampered(cases={}), "its content was changed after it was written"),
+        (broken(points=True), "- at `points`"),
+        (broken().replace("0.95", "0.99"), "its content was changed after it was written"),
         (json.dumps(as_json(TUNED)), "it has no digest of its own content"),
     ],
 )

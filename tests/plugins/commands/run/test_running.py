@@ -73,18 +73,12 @@ def test_where_every_case_failed_there_are_no_numbers(tell):
     assert "--retry-failed what failed" in tell("never")[1]
 
 
-@pytest.mark.parametrize(
-    ("editor", "code", "remedy"),
-    [
-        ("lost", 5, "start the same command again, on another device if it stays so"),
-        ("leaky", 3, "start the same command again"),
-    ],
-)
-def test_it_is_said_what_is_kept_and_how_to_go_on(tell, editor, code, remedy):
+@pytest.mark.parametrize(("editor", "code"), [("lost", 5), ("leaky", 3)])
+def test_it_is_said_what_is_kept_and_how_to_go_on(tell, editor, code):
     shown, told = tell(editor)
     assert shown.exit_code == code
     assert "kept: 0 of 3 cases" in told
-    assert remedy in told
+    assert "start the same command again" in told
     assert tell(editor)[0].exit_code == code, "its cases are tried again"
 
 

@@ -74,7 +74,6 @@ def test_a_text_that_is_no_shard_is_told(text):
 
 
 def test_how_many_shards_there_can_be_is_told():
-    assert str(Share.parse("3/12")) == "3 of 12"
     parts = in_units(planned(10, Regime()), 4)
     with pytest.raises(UsageError, match=r"3 parts, too few for 4 shards\nmake 3 shards at most"):
         Share(1, 4).among(parts, 0)

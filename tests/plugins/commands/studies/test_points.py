@@ -27,17 +27,14 @@ def test_layers():
             points.layers(text, 4)
 
 
-@pytest.mark.parametrize(
-    ("flags", "cause"),
-    [
+def test_flags_that_are_no_grid():
+    for flags, cause in (
         (([], None, None), "a sweep without a grid has nothing to try"),
         ((["lr="], None, None), "--grid 'lr=' is not of the form FIELD=V,V,…"),
         ((["layer=1"], "all", None), "the grid has field layer twice"),
-    ],
-)
-def test_flags_that_are_no_grid(flags, cause):
-    with pytest.raises(UsageError, match=cause):
-        points.asked(*flags)
+    ):
+        with pytest.raises(UsageError, match=cause):
+            points.asked(*flags)
 
 
 def test_axes_have_values_of_the_fields_types_once(plugins):
