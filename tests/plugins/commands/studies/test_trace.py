@@ -1,6 +1,7 @@
 """The command ``trace`` on the bundled model: where its facts are, and what bad input is told."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -199,3 +200,9 @@ def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     assert found.indirect["hidden"][0][0].value == 0
     expected = (one.restored["mlp"][:, 3, 1] - one.noised).mean()
     assert found.indirect["mlp"][3][1].value == pytest.approx(expected)
+    hidden, mlp = command.heat_maps(found, 2)
+    assert hidden.scale == mlp.scale, "maps share one"
+    few = replace(one, noised=np.array([0.01, 0.11]))
+    few.restored.update({kind: values[:2] for kind, values in few.restored.items()})
+    found = command.of_fact(few, ["The", " Sp", "ace", " is"])
+    assert 0 <= found.noised.low < found.total.high <= 1, "what a probability can be"
