@@ -32,9 +32,6 @@ def varied(*lists):
     assume(any(len(set(values)) > 1 for values in lists))
 
 
-# One sample
-
-
 @given(samples)
 def test_one_sample_is_that_of_scipy(values):
     varied(values)
@@ -65,9 +62,6 @@ def test_what_does_not_vary_is_no_find():
         assert found == TTest(pytest.approx(mean, rel=1e-12), None, None, None, None, n)
         sums = (n * mean, n * mean * mean)
         assert significance.of_sums(n, *sums) == TTest(sums[0] / n, None, None, None, None, n)
-
-
-# Two samples
 
 
 @given(st.lists(st.tuples(value, value), min_size=2, max_size=30))
@@ -102,9 +96,6 @@ def test_two_samples_that_cannot_be_tested():
         assert significance.two_sample(before, after) == untested
 
 
-# McNemar
-
-
 @given(answers)
 def test_mcnemar_counts_every_way_the_changes_could_have_gone(pairs):
     before, after = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
@@ -125,8 +116,6 @@ def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
     assert (many.lost, many.p) == (5000, 0.0)  # 2 ** -4999, which no float can tell from 0
     assert significance.mcnemar([1] * 6, [0] * 6).p == pytest.approx(2 / 64, rel=CLOSE)
 
-
-# Many tests
 
 chances = st.lists(st.one_of(st.none(), st.integers(0, 1000).map(lambda n: n / 1000)), max_size=25)
 

@@ -38,8 +38,7 @@ def run(tmp_path_factory):
     folder.path.mkdir()
     cases = [of(i, text) for i, text in enumerate(STRINGS)]
     folder.write_cases(cases)
-    judge = {"name": "\x1b[31m[red]", "version": "\u202e", "note": "\x07"}
-    judge |= {"fields": {}, "provenance": {}}
+    judge = {"name": "\x1b[31m[red]", "version": "\u202e", "fields": {}, "provenance": {}}
     folder.write_manifest(
         with_entries(
             MANIFEST, cases=[case.id for case in cases], identity={"task": {"name": STRINGS[0]}},
@@ -72,9 +71,6 @@ def check(told, code=0):
     assert harmless(told.output), ascii(told.output)
 
 
-# The console itself.
-
-
 @given(st.text())
 def test_what_was_made_printable_stays_as_it_is(text):
     assert harmless(printable(text))
@@ -96,9 +92,6 @@ def test_every_way_to_print_escapes():
             out.print(shown)
     assert harmless(STYLE.sub("", file.getvalue()))
     assert "[not a tag]" in file.getvalue()
-
-
-# The commands.
 
 
 def test_a_run_is_scored_with_all_of_them_and_as_json_they_are_exact(run):
