@@ -14,7 +14,7 @@ from support.builders import replace, with_entries
 from support.commands import failed
 from support.sharded import COUNT, SINGLE, documents, made, plugins, shards, timeless
 
-from edit_harness import files
+from edit_harness import UsageError, files
 from edit_harness.cli import main
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
@@ -162,6 +162,11 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
         other = made(tmp_path, Share(2, of), **limit).folder.path
         with pytest.raises(RunFolderError, match=told):
             joined([first, other], tmp_path)
+
+
+def test_without_a_shard_there_is_nothing_to_merge(tmp_path):
+    with pytest.raises(UsageError, match="there is nothing to merge"):
+        joined([], tmp_path)
 
 
 def test_a_damaged_shard_is_an_error_before_anything_is_written(parts, tmp_path):
