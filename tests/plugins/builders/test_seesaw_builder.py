@@ -9,7 +9,7 @@ import pytest
 from support.builders import DATA
 from support.own_facts import PEOPLE, lines, people, stored
 
-from edit_harness import DataError, UsageError
+from edit_harness import DataError
 from edit_harness_plugins.builders.asking import past, phrases_of
 from edit_harness_plugins.builders.seesaw import SETS, Seesaw
 from edit_harness_plugins.commands.authoring import Material
@@ -138,12 +138,6 @@ def test_settings_limit_what_is_made(material):
     assert other["seesaw_cf_P101"] != made["seesaw_cf_P101"]
 
 
-def test_a_set_does_not_depend_on_the_others(material):
-    alone, both = (built(material, sets=s) for s in (("P19_P21",), ("P101", "P19_P21")))
-    for one, two in zip(alone["seesaw_cf_P19_P21"], both["seesaw_cf_P19_P21"], strict=True):
-        assert one | {"case_id": 0} == two | {"case_id": 0}
-
-
 def test_without_gender_as_many_people_in_all(material):
     lines(material.triples, [row for row in people(COUNT) if row["relation"] != "P21"])
     made = built(material, sets=("P103",), people=2, phrasings=1)
@@ -239,14 +233,6 @@ def test_sets_without_facts_are_left_out_and_said(material):
     assert "seesaw_cf_P103" not in made
     assert "seesaw_cf_P101" in made
     assert any(line.split()[:2] == ["P103", "0"] for line in told)
-
-
-@pytest.mark.parametrize(
-    "sets", [("P21_P99",), ("P21_P21",), ("P21_P19_P27",), ("",), (), ("P101", "P101")]
-)
-def test_sets_that_there_are_not_are_refused(material, sets):
-    with pytest.raises(UsageError, match="set"):
-        built(material, sets=sets)
 
 
 def test_what_nothing_can_be_made_of_is_refused(material):

@@ -1,6 +1,5 @@
 """What tasks are made of, against naive counts and the paper's own way."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -9,11 +8,10 @@ from hypothesis import strategies as st
 from support.builders import record
 
 from edit_harness import Case, Choose, Drift, Generate, Probe, Request
-from edit_harness_plugins.composition import counted, of_cases
+from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.tasks.counterfact.counterfact import (
     TITLE,
     CounterFact,
-    CounterFactPlus,
     table,
 )
 
@@ -60,13 +58,6 @@ def test_the_counts_of_any_cases(cases, bad):
         assert counts == (sum(own.values()), len(own), pytest.approx(sum(own.values()) / many))
 
 
-def test_a_row():
-    assert counted("x", [["a", "b"], ["b"]], "record") == {
-        "": "x", "total": 3, "distinct": 2, "per record": 1.5,
-    }  # fmt: skip
-    assert counted("x", []) == {"": "x", "total": 0, "distinct": 0}
-
-
 def rows(found):
     return {row.pop(""): tuple(row.values()) for row in map(dict, found)}
 
@@ -98,16 +89,3 @@ def test_counterfact_as_in_its_paper(store):
     found = rows(table([bare]))
     assert found["records"] == (1, None, 1), "without a relation there is no mean over relations"
     assert found["generation prompts"] == (0, None, 0)
-
-
-def test_the_genuine_records(counterfact_300):
-    raw = json.loads(counterfact_300.read_text(encoding="utf-8"))
-    found = CounterFactPlus(str(counterfact_300)).composition()
-    of_relation = {}
-    for each in raw:
-        own = of_relation.setdefault(each["requested_rewrite"]["relation_id"], set())
-        own.update(each["neighborhood_prompts"])
-    total = len({p for each in raw for p in each["neighborhood_prompts"]})
-    mean = sum(map(len, of_relation.values())) / len(of_relation)
-    each = sum(len(set(r["neighborhood_prompts"])) for r in raw) / len(raw)
-    assert rows(found[TITLE])["neighborhood prompts"] == pytest.approx((total, mean, each))

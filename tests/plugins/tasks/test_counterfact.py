@@ -111,13 +111,6 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, problem):
     assert [first, last] == list(alone)
 
 
-def test_every_so_manyth_record_is_counted_with_those_of_no_use(store):
-    records = [record(i, subject="" if i == 2 else "Ada") for i in range(5)]
-    cases = CounterFact(store(*records), generation=2).cases()
-    asked = [any(probe.role == "generation" for probe in case.probes) for case in cases]
-    assert asked == [True, False, False, False, True]
-
-
 def test_what_is_optional_may_be_missing(store):
     few = record()
     del few["attribute_prompts"], few["generation_prompts"]
@@ -151,11 +144,6 @@ def test_a_file_of_nothing_but_records_of_no_use(store):
 def test_what_is_no_list_of_records(store, name, text, problem):
     path = store(name=name, text=text)
     assert complaint(CounterFact(path)).cause.startswith(f"{path}{problem}")
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    error = complaint(CounterFact(str(tmp_path / "no.json")))
-    assert error.cause == f"there is no file {str(tmp_path / 'no.json')!r}"
 
 
 def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):

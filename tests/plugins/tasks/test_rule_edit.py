@@ -9,10 +9,8 @@ from collections import Counter
 import pytest
 from support.complaints import complaint
 
-from edit_harness import Generate, Key, Regime, UsageError
+from edit_harness import Generate, Key, Regime
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import build
-from edit_harness_plugins.tasks.rule_edit.build import equation
 from edit_harness_plugins.tasks.rule_edit.task import (
     BUNDLED,
     RuleEdit,
@@ -164,11 +162,6 @@ def test_every_case_asks_what_it_writes_and_ends_each_reply_where_its_kind_ends(
             assert query == Generate(query.prompt, max_new_tokens=length, top_k=1, stop=stop)
 
 
-def test_an_unknown_dimension_is_refused():
-    with pytest.raises(UsageError):
-        build(RuleEdit, {"dim": "4D"}, "rule-edit")
-
-
 @pytest.mark.parametrize(
     "name", ["rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy"]
 )
@@ -255,8 +248,3 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
 )  # fmt: skip
 def test_a_file_of_another_layout_is_refused(store, fields, cause):
     assert cause in complaint(RuleEdit(store(alone(id="first"), alone(**fields)))).cause
-
-
-def test_equations_are_written_as_people_do():
-    assert equation("d2", "x**2 + y**2") == "d^2 = x^2 + y^2"
-    assert equation("r", "Min(l, w, h)/2") == "r = min(l, w, h)/2"

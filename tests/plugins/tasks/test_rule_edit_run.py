@@ -226,32 +226,6 @@ def test_a_run_that_was_interrupted_is_listed_and_has_no_numbers(made):
     assert tell("score", folder).exit_code == 7
 
 
-def test_one_of_several_folders_that_cannot_be_scored_stops_no_other(made):
-    folder = made("-t", "rule-edit")
-    result = tell("score", folder, "missing", folder)
-    assert result.exit_code == 2
-    assert "missing is no run folder" in result.stderr
-    assert "edit-harness ls runs" in result.stderr
-    assert len([line for line in result.stdout.splitlines() if line.startswith("Rel ")]) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("manifest.json", lambda text: "{"),
-        ("samples.jsonl", lambda text: text.replace('"state": 0', '"state": "x"', 1)),
-        ("cases.jsonl", lambda text: text[text.index("\n") + 1 :]),
-        ("cases.jsonl", lambda text: text.replace('"probes"', '"questions"', 1)),
-    ],
-)
-def test_a_damaged_folder_is_said_to_be_damaged(made, name, damage):
-    folder = made("-t", "rule-edit")
-    (folder / name).write_text(damage((folder / name).read_text()))
-    result = tell("score", folder)
-    assert result.exit_code == 7, result.output
-    assert result.stderr.startswith("error: ")
-
-
 @pytest.mark.parametrize("formula", ["x/0", "x + ("])
 def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path, formula):
     """The task's own check lets a division by zero through; the other rule is judged, as by score."""

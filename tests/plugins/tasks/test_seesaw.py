@@ -14,7 +14,6 @@ from edit_harness import Case, Choose, Generate, Key, Probe, Regime, Request, Us
 from edit_harness.testing import TaskTests, tiny_model
 from edit_harness_plugins.tasks.seesaw.asking import FLAWS, PARTS, shares, stratified
 from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, TITLE, sets_at
-from edit_harness_plugins.tasks.seesaw.subjects import told_by
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
 PUBLISHED = {"P101": (352, 1041), "P103": (898, 2645), "P101_P21": (279, 0), "P101_P27": (279, 0),
@@ -176,18 +175,6 @@ def test_the_published_settings_have_the_papers_scope(tmp_path):
     assert 2 * sum(len(asked(case, "description")) for case in cases) == 59_520
 
 
-@pytest.mark.parametrize("definitions", FLAWS)
-def test_each_set_of_definitions_has_the_seven_flaws(tmp_path, definitions):
-    made = task(folder(tmp_path), sets="P101", definitions=definitions)
-    about = asked(next(iter(made.cases())), "description")[0].key.about
-    assert list(about["aspects"]) == [
-        "anglo-centrism", "sexism", "religion", "xenophobia", "classism", "racism", "conservatism",
-    ]  # fmt: skip
-    assert (about["definitions"], about["aspects"]) == (definitions, FLAWS[definitions])
-    differ = {name for name in FLAWS["judge"] if FLAWS["judge"][name] != FLAWS["people"][name]}
-    assert differ >= {"anglo-centrism", "religion", "classism"}
-
-
 def test_without_candidates_the_part_is_left_out_and_told(tmp_path):
     some = {"P101": ["physics"], "P103": ["French"]}
     made = task(folder(tmp_path, ["P27_P19", "P21_P101"], candidates=some))
@@ -239,16 +226,6 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
     (tmp_path / "subjects.json").unlink()
     (note, *_) = task(tmp_path).notes
     assert note.startswith("no tags are known but the gender of 6 of 6 subjects, by the data")
-
-
-def test_two_genders_are_none():
-    both = [record("P21_P101"), record("P21_P101", attribute_aux_info=["Q0", "Q3"])]
-    targets = {"target_true": {"str": "male"}, "target_new": {"str": "female"}}
-    both[1]["requested_rewrite"] = both[0]["requested_rewrite"] | targets
-    found = told_by(both)
-    assert found.values == {}
-    assert "Q3" not in found.genders
-    assert (found.genders["Q0"], found.genders["Q4"]) == ("female", "male")
 
 
 def test_the_first_cases_are_of_every_set(tmp_path):

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import CliRunner
-from support.seesaw_data import SUBJECTS, folder, write
+from support.seesaw_data import folder, write
 
 from edit_harness import DataError, Making
 from edit_harness.cli import main
@@ -15,28 +15,6 @@ from edit_harness_plugins.people import Subject
 from edit_harness_plugins.tasks.seesaw import candidates, gather
 from edit_harness_plugins.tasks.seesaw.subjects import Subjects, read
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"Q1": {"gender": "both"}}', "Q1: .*`\\$.gender`"),
-        ('{"Q1": {"race": ["a|b"]}}', "Q1: .*`\\$.race\\[0\\]`"),
-        ('{"Q1": {"geo": [""]}}', "Q1: .*`\\$.geo\\[0\\]`"),
-        ('{"Q1": ["male"]}', "Q1: Expected `object`, got `array`"),
-        ('{"Q1": {"Gender": "male"}}', "Q1: .*unknown field `Gender`"),
-        ('{"Q1": {"gender": "male", "gender": "female"}}', "a key is there twice"),
-        ('[{"id": "Q1"}]', "expected an object"),
-        ('{"Q1": ', "not JSON"),
-    ],
-    ids=range(8),
-)
-def test_a_file_of_tags_that_is_not_right(tmp_path, text, said):
-    path = tmp_path / "tags.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=said) as caught:
-        read(path)
-    assert str(path) in caught.value.cause
 
 
 def test_all_but_the_id_may_be_left_out(tmp_path):
@@ -56,14 +34,6 @@ def test_spellings_are_one_if_only_case_or_white_space_differs(tmp_path):
         "Q3": Subject("", "male", ("Black",), ("Western Europe",)),
         "Q4": Subject("", "female", ("Black",), ("Western Europe", "Asia"), {"P101": ("law",)}),
     }
-
-
-def test_a_task_with_tags_of_other_people(tmp_path):
-    path = write(tmp_path / "tags.json", {"Q3": SUBJECTS["Q3"], "Z1": {"name": "Ada"}})
-    made = SeesawCF(str(folder(tmp_path / "data", ["P101"])), tags=str(path))
-    assert made.notes == (
-        "tags.json: of 12 subjects, 11 have no gender, none has a race, 11 have no region",
-    )
 
 
 def test_values_of_a_name_that_several_have():

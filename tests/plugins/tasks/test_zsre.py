@@ -52,15 +52,6 @@ def test_records_without_another_answer_are_left_out_and_counted(store):
     assert "none of 2 records has an alternative answer" in complaint(none).cause
 
 
-@pytest.mark.parametrize("fields", [{"rephrase": 1}, {"answers": "Rome"}, {"alt": ["Paris"]}])
-def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
-    file = store(question(), question(**fields))
-    (name,) = fields
-    cause = complaint(ZsREAlternative(file)).cause
-    assert cause.startswith(f"{file}: record 2: Expected")
-    assert f"`$.{name}`" in cause
-
-
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -81,13 +72,6 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, fields, problem):
     assert [first, last] == [alone[0], alone[2]]
 
 
-def test_another_answer_of_no_use_is_told_where_it_is_written(store):
-    file = store(question(), question(alt="\ud800"))
-    _, bad = ZsREAlternative(file).cases()
-    assert bad.problem.endswith("record 2: `$.alt` has half of a surrogate pair")
-    assert [case.problem for case in ZsRE(file).cases()] == ["", ""]
-
-
 def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
     got = download(ZsRE, question(), question(alt=""))
     (note,) = ZsRE().bind(ModelSource("m", data={"counterfact": "other.json"})).notes
@@ -96,16 +80,6 @@ def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
         note,
         "1 of 2 records have no alternative answer and are left out",
     )
-
-
-def test_a_download_that_is_not_right_is_moved_aside_with_its_checksum(download, tmp_path):
-    got = download(ZsRE, question(), question(loc=None))
-    error = complaint(ZsRE("download"))
-    assert error.cause.endswith(f"got `null` - at `$.loc` (sha256 {got})")
-    assert "zsre_mend_eval.json.bad: try again" in error.remedy
-    assert not (tmp_path / "zsre_mend_eval.json").exists()
-    download(ZsRE, question())
-    assert "has 1 records, not 2" in complaint(ZsRE("download")).cause
 
 
 def test_the_genuine_records(zsre_600):
