@@ -88,16 +88,9 @@ def test_entries_of_one_topic_are_joined(store):
     ("text", "said"),
     [
         ("{", "has not the layout"),
-        ('{"a": 1}', "has not the layout"),
-        (
-            '[{"relation_id": "P1", "target_id": "Q1", "samples": [{"text": null}]}]',
-            "has not the layout",
-        ),
-        ("[" * 100_000, "has not the layout"),
+        ('[{"relation_id": "P1"}]', "has not the layout"),
         ("[]", "has no reference texts"),
-        ('[{"relation_id": "P1", "target_id": "Q1", "samples": []}]', "has no reference texts"),
     ],
-    ids=range(6),
 )
 def test_references_that_are_of_no_use(tmp_path, store, text, said):
     task = with_texts(tmp_path, 1, generation=1)

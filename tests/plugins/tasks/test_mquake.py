@@ -108,9 +108,6 @@ def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
     [
         ({"requested_rewrite": [edit(target_new={"str": "Rome"})]},
          "requested_rewrite[0] changes nothing: the object is 'Rome' before and after"),
-        ({"questions": []}, "`$.questions` is empty"),
-        ({"new_answer": " "}, "`$.new_answer` is empty"),
-        ({"requested_rewrite": []}, "`$.requested_rewrite` is empty"),
         ({"requested_rewrite": [edit(prompt="Ada lives in")]},
          "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1"),
     ],
@@ -183,16 +180,13 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store):
 @pytest.mark.parametrize(
     ("field", "content", "said"),
     [
-        ("demonstrations", None, "there is no file 'nowhere.txt'"),
         ("demonstrations", " \n", "has no demonstrations"),
-        ("demonstrations", b"\xff", "is not UTF-8 text"),
-        ("prompts", "{", "not JSON"),
         ("prompts", "[]", "Expected `object`, got `array`"),
         ("prompts", '{"P17": ""}', "P17` is empty"),
     ],
 )
 def test_a_bad_file_of_prompts_is_refused(store, field, content, said):
-    file = store(name="prompts", text=content) if content else "nowhere.txt"
+    file = store(name="prompts", text=content)
     assert said in complaint(MQuAKE(store(instance()), **{field: file})).cause
 
 
