@@ -138,8 +138,10 @@ def test_templates_can_be_withheld(material):
 
 def test_what_is_left_out_is_said(material):
     extra = [
-        *(("Ada", "P27", "Sylvania"), ("Zoe", "P641", "golf"), ("Ada", "P1", "x")),
-        *(("Bob", "P9", "one"), ("Ada", "P9", "one")),
+        ("Ada", "P27", "Sylvania"),
+        ("Ada", "P1", "x"),
+        ("Bob", "P9", "one"),
+        ("Ada", "P9", "one"),
     ]
     lines(material.triples, [*TRIPLES, *extra])
     stored(material.templates, TEMPLATES | {"P9": TEMPLATES["P27"], "P8": TEMPLATES["P27"]})
@@ -150,7 +152,6 @@ def test_what_is_left_out_is_said(material):
     assert any("its relation has one object" in line for line in told)
     for record in records:
         rewrite = record["requested_rewrite"]
-        assert rewrite["subject"] != "Zoe", "golf has no neighbours"
         assert rewrite["relation_id"] in OBJECTS
         assert rewrite["relation_id"] != "P27" or "Ada" not in str(record)
 
@@ -176,29 +177,21 @@ def test_what_nothing_can_be_made_of_is_refused(material):
         built(Material(material.triples))
     with pytest.raises(DataError, match="no record can be made"):
         built(Material(material.triples, material.templates, lambda asked: [False] * len(asked)))
-    with pytest.raises(DataError, match=r"fillers: there is no file 'nope.json'"):
-        built(material, fillers="nope.json")
     assert not material.triples.with_name("made.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "settings", "cause", "remedy"),
+    ("words", "settings", "cause"),
     [
-        (
-            {"P27": {"training": ["{} is"], "held_out": ["{} was"]}},
-            {},
-            r"P27 has 1 of training, and needs 2.*P27 has 1 of held_out",
-            "",
-        ),
-        (TEMPLATES, {"withhold": True}, "P641 has 2 of training, and needs 4", ""),
-        ({"P2": TEMPLATES["P27"]}, {}, "no fact has one of the relations P2", "P1303, P27, P641"),
+        ({"P27": {"training": ["{} is"]}}, {}, "P27 has 1 of training, and needs 2"),
+        (TEMPLATES, {"withhold": True}, "P641 has 2 of training, and needs 4"),
+        ({"P2": TEMPLATES["P27"]}, {}, "no fact has one of the relations P2"),
     ],
 )
-def test_templates_that_are_too_few_are_refused(material, words, settings, cause, remedy):
+def test_templates_that_are_too_few_are_refused(material, words, settings, cause):
     stored(material.templates, words)
-    with pytest.raises(DataError, match=cause) as caught:
+    with pytest.raises(DataError, match=cause):
         built(material, **settings)
-    assert remedy in caught.value.remedy
 
 
 FACTS = st.dictionaries(
@@ -241,15 +234,11 @@ def test_records_are_taken_in_turn(counts, size):
     assert taken == expected[:size]
 
 
-@pytest.mark.parametrize(
-    ("task", "metrics"),
-    [("counterfact", ("ES", "PS", "NS")), ("counterfactplus", ("ES", "NS+", "NKL+"))],
-)
-def test_the_records_run_through_the_tasks(material, tmp_path, task, metrics):
+def test_the_records_run_through_the_task(material, tmp_path):
     """The prompts and objects are such that even a random model takes them."""
     built(material)
     made = str(material.triples.with_name("made.json"))
     how = {"editor_args": {"steps": 20, "layer": 0, "lr": 0.01}, "task_args": {"data": made}}
-    run = eh.evaluate("ft", task, tiny_model(), output=tmp_path, **how)
-    assert [run[name].n for name in metrics] == [len(TRIPLES)] * 3
+    run = eh.evaluate("ft", "counterfactplus", tiny_model(), output=tmp_path, **how)
+    assert [run[name].n for name in ("ES", "NS+", "NKL+")] == [len(TRIPLES)] * 3
     assert run["ES"].value == 1
