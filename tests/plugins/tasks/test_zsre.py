@@ -81,11 +81,6 @@ def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
 
 def test_the_genuine_records(zsre_600):
     raw = json.loads(zsre_600.read_text(encoding="utf-8"))
-    cases = list(ZsRE(str(zsre_600)).cases())
-    assert len(cases) == len(raw) == 600
-    for case, record in zip(cases, raw, strict=True):
-        assert case.requests[0].text == record["src"]
-        assert case.requests[0].target_new == record["answers"][0]
     other = ZsREAlternative(str(zsre_600))
     written = {case.id: case.requests[0].target_new for case in other.cases()}
     assert written == {str(i): r["alt"].strip() for i, r in enumerate(raw) if r["alt"]}
