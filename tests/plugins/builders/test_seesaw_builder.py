@@ -133,6 +133,13 @@ def test_settings_limit_what_is_made(material):
     assert other["seesaw_cf_P101"] != made["seesaw_cf_P101"]
 
 
+def test_sets_without_facts_are_left_out(material):
+    lines(material.triples, [row for row in people(COUNT) if row["relation"] != "P103"])
+    made = built(material, sets=("P101", "P103"))
+    assert "seesaw_cf_P101" in made
+    assert "seesaw_cf_P103" not in made
+
+
 def test_without_gender_as_many_people_in_all(material):
     lines(material.triples, [row for row in people(COUNT) if row["relation"] != "P21"])
     made = built(material, sets=("P103",), people=2, phrasings=1)

@@ -130,9 +130,9 @@ def test_rule_edit_is_as_printed(plugins, tables, number):
 def test_models_of_papers_have_to_be_there(plugins, tmp_path, monkeypatch):
     """Without a network nothing is run, and each model that is missing is named."""
     monkeypatch.chdir(tmp_path)
-    shown = CliRunner().invoke(main, ["reproduce", "seesaw-table5", "-q"])
+    shown = CliRunner().invoke(main, ["reproduce", "counterfactplus-table1", "-q"])
     told = " ".join(shown.stderr.split())
     assert shown.exit_code == 4, told
-    for wanted in packs.read(plugins, "seesaw-table5").models.values():
+    for wanted in packs.read(plugins, "counterfactplus-table1").models.values():
         assert f"error: {wanted.name} is not in the cache and HF_HUB_OFFLINE=1" in told
     assert shown.stdout == ""

@@ -89,7 +89,7 @@ def test_entries_of_one_topic_are_joined(store):
     [
         ("{", "has not the layout"),
         ('[{"relation_id": "P1"}]', "has not the layout"),
-        ("[]", "has no reference texts"),
+        ('[{"relation_id": "P1", "target_id": "Q1", "samples": []}]', "has no reference texts"),
     ],
 )
 def test_references_that_are_of_no_use(tmp_path, store, text, said):

@@ -108,6 +108,7 @@ def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
     [
         ({"requested_rewrite": [edit(target_new={"str": "Rome"})]},
          "requested_rewrite[0] changes nothing: the object is 'Rome' before and after"),
+        ({"questions": []}, "`$.questions` is empty"),
         ({"requested_rewrite": [edit(prompt="Ada lives in")]},
          "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1"),
     ],
