@@ -12,7 +12,7 @@ import edit_harness as eh
 from edit_harness import DataError, UsageError
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.builders import templates
-from edit_harness_plugins.builders.counterfact import CounterFact, spread
+from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.fillers import Fillers
 from edit_harness_plugins.builders.triples import Fact, FactTable
 from edit_harness_plugins.commands.authoring import Material
@@ -202,15 +202,6 @@ def test_records_say_nothing_that_the_facts_do_not(found, fewest, seed):
     held = Counter((relation, value) for (_, relation), value in found.items())
     varied = {r for r in words if sum(relation == r for relation, _ in held) > 1}
     assert edited == {(s, r) for (s, r), o in found.items() if r in varied and held[r, o] > fewest}
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 6)), st.integers(0, 15))
-def test_records_are_taken_in_turn(counts, size):
-    queues = {name: [{"r": name, "i": i} for i in range(n)] for name, n in counts.items()}
-    taken = spread(queues, size)
-    in_turn = sorted((i, list(queues).index(name)) for name, n in counts.items() for i in range(n))
-    expected = [queues[list(queues)[place]][i] for i, place in in_turn]
-    assert taken == expected[:size]
 
 
 def test_the_records_run_through_the_task(material, tmp_path):

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.own_facts import TEMPLATES, TRIPLES, lines, stored
+from support.own_facts import lines, stored
 
 from edit_harness import DataError
 from edit_harness_plugins.builders import fillers, templates, triples
 from edit_harness_plugins.builders.asking import past, phrases_of
 from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.people import Person, continents_of, people_of, spelled
-from edit_harness_plugins.builders.triples import Fact, FactTable
+from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.people import Subject
 from edit_harness_plugins.people import read as people_tags
 
@@ -83,17 +83,6 @@ def test_facts_of_a_json_file_may_be_lists(tmp_path):
 )  # fmt: skip
 def test_facts_that_are_not_right_are_refused_with_their_place(tmp_path, name, text, parts):
     refused(triples.read, written(tmp_path / name, text), *parts)
-
-
-def test_facts_are_looked_up(tmp_path):
-    words = templates.read(stored(tmp_path / "words.json", TEMPLATES))
-    assert list(words) == list(TEMPLATES)
-    assert words["P27"].fill("{} comes from", "Ada") == "Ada comes from"
-    table = FactTable([Fact(*triple) for triple in TRIPLES], words)
-    fact = table.by_subject["Ada"][0]
-    assert {table.other_object(fact, Random(i)) for i in range(20)} == {"Sylvania"}
-    assert table.objects["P641"] == ["curling", "fencing", "rowing"]
-    assert table.widest("P641") == 4
 
 
 # Templates

@@ -1,4 +1,4 @@
-"""CounterFact: records to cases; and files of records, which the other tasks read alike."""
+"""CounterFact: records to cases, counts of both; and files of records, which the other tasks read alike."""
 
 import hashlib
 import json
@@ -10,9 +10,14 @@ from support.builders import record
 from support.complaints import complaint
 
 from edit_harness import Case, Choose, Drift, ModelSource
-from edit_harness_plugins.downloads import fetch as real_fetch
-from edit_harness_plugins.tasks._files import published
-from edit_harness_plugins.tasks.counterfact.counterfact import AUTHORS, CounterFact, CounterFactPlus
+from edit_harness_plugins.composition import of_cases
+from edit_harness_plugins.tasks.counterfact.counterfact import (
+    AUTHORS,
+    TITLE,
+    CounterFact,
+    CounterFactPlus,
+    table,
+)
 
 
 def prompts(case, role, kind):
@@ -180,9 +185,50 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
 def test_offline_without_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    asked = []
-    monkeypatch.setattr(published, "fetch", lambda r: (asked.append(r), real_fetch(r))[1])
     error = complaint(CounterFact())
     assert error.cause.startswith("counterfact.json is not in the cache, and HF_HUB_OFFLINE=1")
     assert "https://rome.baulab.info/data/dsets/counterfact.json" in error.remedy
-    assert asked[0].urls[1] == "https://memit.baulab.info/data/dsets/counterfact.json"
+
+
+def rows(found):
+    return {row.pop(""): tuple(row.values()) for row in map(dict, found)}
+
+
+def test_counterfact_as_in_its_paper(store):
+    """Counted by hand: totals of different texts, and means over relations and records."""
+    records = [
+        record(0, subject="Ada"),
+        record(1, subject="ADA") | {"neighborhood_prompts": ["Bob lives in", "Bob lives in"]},
+        record(2, subject="Bob", relation_id="P19", target_new={"str": "Oslo", "id": "Q585"}),
+        record(3, subject=""),
+    ]
+    task = CounterFact(store(*records))
+    found = task.composition()
+    assert rows(found[TITLE]) == {
+        "records": (3, 1.5, 1),
+        "subjects": (2, 1, 1),
+        "objects (new)": (2, 1, 1),
+        "counterfactual statements": (3, 1.5, 1),
+        "paraphrase prompts": (2, 2, 2),
+        "neighborhood prompts": (11, 10.5, 7),
+        "generation prompts": (1, 1, 1),
+    }
+    (asked,) = of_cases(task.cases()).values()
+    assert [*found.values()][1:] == [asked]
+    assert rows(asked) == {
+        "cases": (3, 3, 1),
+        "of no use": (1, 1),
+        "subjects": (3, 3, 1),
+        "new objects": (3, 2, 1),
+        "requests": (3, 3, 1),
+        "efficacy, Choose": (3, 3, 1),
+        "paraphrase, Choose": (6, 2, 2),
+        "neighborhood, Choose": (22, 11, 22 / 3),
+        "neighborhood, Drift": (22, 11, 22 / 3),
+        "attribute, Choose": (3, 1, 1),
+    }
+    bare = record()
+    del bare["requested_rewrite"]["relation_id"], bare["generation_prompts"]
+    found = rows(table([bare]))
+    assert found["records"] == (1, None, 1), "without a relation there is no mean over relations"
+    assert found["generation prompts"] == (0, None, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import DATA, scores
+from support.builders import scores
 from support.complaints import complaint
 
 import edit_harness as eh
@@ -72,7 +72,9 @@ def asked(case, role):
 
 
 def test_an_instance_becomes_a_case(store):
-    case = only(MQuAKE(store(instance()), demonstrations="none"))
+    """An old answer of a later time is right before the edit, too."""
+    file = store(instance(answer_extended=["Italian Republic"]))
+    case = only(MQuAKE(file, demonstrations="none"))
     assert case.id == "1"
     assert case.requests == (Request("{} lives in", "Ada", "Paris", "Rome"),)
     assert case.tags == {"hops": "2", "edits": "1"}
@@ -82,7 +84,8 @@ def test_an_instance_becomes_a_case(store):
     (query, key), *_ = asked(case, "multi-hop")
     assert query.prompt == "In which country does Ada live?"
     assert (query.top_k, query.stop) == (1, "\n")
-    about = {"aliases": ["la France"], "old_aliases": ["Italia"], "how": "sentence"}
+    old = ["Italia", "Italian Republic"]
+    about = {"aliases": ["la France"], "old_aliases": old, "how": "sentence"}
     assert key == Key("match", "France", "Italy", about)
     assert [key.right for _, key in asked(case, "single-hop")] == ["Paris", "France"]
     assert [key.right for _, key in asked(case, "old-single-hop")] == ["Rome", "Italy"]
@@ -95,12 +98,6 @@ def test_all_edits_of_an_instance_are_written_at_once(store):
     assert [request.subject for request in case.requests] == ["Ada", "Rome"]
     assert case.tags["edits"] == "2"
     assert MQuAKE.regime == Regime()
-
-
-def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
-    case = only(MQuAKE(store(instance(answer_extended=["Italian Republic"]))))
-    _, key = asked(case, "multi-hop")[0]
-    assert key.about["old_aliases"] == ["Italia", "Italian Republic"]
 
 
 @pytest.mark.parametrize(
@@ -189,19 +186,6 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store):
 def test_a_bad_file_of_prompts_is_refused(store, field, content, said):
     file = store(name="prompts", text=content)
     assert said in complaint(MQuAKE(store(instance()), **{field: file})).cause
-
-
-def test_the_authors_prompts_are_read(store):
-    path = DATA / "mquake" / "mquake_rel-prompts.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    chad = hop("Which continent is Chad in?", "Africa")
-    triples = [["Q657", "P30", "Q15"]]
-    record = instance(new_single_hops=[chad], orig={"triples": triples, "new_triples": triples})
-    task = MQuAKE(store(record), demonstrations="none", prompts=str(path))
-    ((query, _),) = asked(only(task), "single-hop")
-    assert query.prompt.count("\nQ: ") == 8, "eight before it"
-    assert query.prompt.endswith("A: Europe\nQ: Which continent is Chad in? A:")
 
 
 # Measures

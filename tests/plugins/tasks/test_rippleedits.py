@@ -129,8 +129,6 @@ def test_a_template_rests_on_different_subjects():
     edits = [Worded("R", f"Q{name}", f"The home of {name} is Rome.") for name in "vwxyz"]
     assert templates(worded(names[:2]), edits[:2]) == {}
     assert templates(worded(names[:2]), edits[:3]) == {"R": IS}
-    others = [edit._replace(text=f"The house of {edit.subject} is Rome.") for edit in edits]
-    assert templates(worded(names[:2]), others) == {}
 
 
 @pytest.mark.parametrize(

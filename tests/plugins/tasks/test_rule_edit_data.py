@@ -250,16 +250,6 @@ def test_answers_are_recomputed_from_the_values(record):
 
 
 @each_rule
-def test_the_old_and_the_new_rule_can_be_told_apart(record):
-    for each in (*instances(record), *linked(record)):
-        true, new = value(each["answer_true"]), value(each["answer_new"])
-        assert min(true, new) > 0
-        assert abs(true - new) > 0.05 * max(true, new)
-    news = [value(each["answer_new"]) for each in instances(record)]
-    assert all(abs(one - two) > 1e-9 for i, one in enumerate(news) for two in news[:i])
-
-
-@each_rule
 def test_values_respect_what_is_known_of_them(record):
     for each in instances(record):
         values = in_radians(record, each["values"])
@@ -268,11 +258,6 @@ def test_values_respect_what_is_known_of_them(record):
             assert value(text, values), (text, values)
         for symbol, text in record["derived"].items():
             assert value(text, values) == pytest.approx(values[symbol], rel=1e-12)
-        free = [v for symbol, v in each["values"].items() if symbol not in record["derived"]]
-        assert len(set(free)) == len(free)
-        for symbol, number in each["values"].items():
-            assert number == round(number, 3) > 0
-            assert record["units"].get(symbol) != "degrees" or number not in (45, 90)
 
 
 @each_rule
@@ -306,10 +291,6 @@ def test_neighbours_are_rules_that_the_edit_leaves_alone(record):
         same = BY_ID[other["rule"]]["shape"] == record["shape"]
         assert other["kind"] == ("same_shape" if same else "other_shape")
         assert BY_ID[other["rule"]]["subject"] != record["subject"]
-    touched = RULES.touched(RULES.rules[record["id"]])
-    free = [r for r in RECORDS if r["shape"] == record["shape"] and r["id"] not in touched]
-    near = sum(other["kind"] == "same_shape" for other in others)
-    assert near == min(2, len(free))
 
 
 SLANT = math.hypot

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from edit_harness import Making
-from edit_harness.testing import TaskTests
 from edit_harness_plugins.tasks.seesaw import candidates
 from edit_harness_plugins.tasks.seesaw.files import TITLE
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
@@ -16,15 +15,6 @@ def genuine(seesaw_files, tmp_path, monkeypatch):
     """Return the task on the authors' files, with an empty cache."""
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
     return lambda **settings: SeesawCF(str(seesaw_files), **settings)
-
-
-class TestGenuineSeesaw(TaskTests):
-    @pytest.fixture(autouse=True)
-    def _genuine(self, genuine, seesaw_files, tmp_path, monkeypatch):
-        """Put the task in place, with the facts that the authors' tables have on those edited."""
-        task = genuine(sets="P21_P101", samples=1)
-        task.make(Making(tmp_path / "cache" / "tasks" / "seesaw-cf", data=str(seesaw_files)))
-        monkeypatch.setattr(self, "task", task, raising=False)
 
 
 COUNTS = {
@@ -81,13 +71,11 @@ def test_the_authors_candidates(seesaw_files):
 
 def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     """As many people as the two files have, with what their tables say."""
-    lines = []
     task = genuine(sets="P21_P101", part="cross-property")
     place = tmp_path / "cache" / "tasks" / "seesaw-cf"
-    assert task.make(Making(place, data=str(seesaw_files), report=lines.append))
-    assert lines[0].endswith(": 195 people")
+    assert task.make(Making(place, data=str(seesaw_files)))
+    assert len(task.facts.by_id) == 195
     (tuan,) = (case for case in task.cases() if case.id == "P21_P101-21923")
     assert tuan.requests[0].subject == "Yi-Fu Tuan"
     (gold,) = (p.tags["gold"] for p in tuan.probes if p.role == "cross-property")
     assert gold == "geography"
-    assert any("P21_P101: 206 of 290 edited people have no known" in note for note in task.notes)
