@@ -68,7 +68,7 @@ def example(name="Ada", new="Paris", old="Rome", **fields):
         # Nothing is asked here, but it tells how homes are worded.
         "Compositionality_II": [trial(conditions=[
             query(HOME.format(other), relation="HOME", subject_id=other) for other in OTHERS
-        ])],
+        ] + [query("Home of his aunt:", relation="HOME") | {"query_type": "two_hop"}])],
         "Forgetfulness": [],
     }  # fmt: skip
     return record | fields
@@ -113,6 +113,7 @@ SLIP = [*(f"The home of Ada{i} is" for i in range(30)), "Where does Ada live?"]
         ([f"{name} follows" for name in MANY], Template((), ("follows",))),
         ([f"The home of {name} is" for name in MANY], IS),
         ([f"The home of {name} is" for name in MANY[:4]], None),
+        ([f"The home of Claude de {name} is" for name in MANY], IS),
         ([f"The home of {name} Monet is" for name in MANY], IS),
         (SLIP, IS),  # one slip among many
         (SLIP[25:], None),
@@ -129,6 +130,8 @@ def test_a_template_rests_on_different_subjects():
     edits = [Worded("R", f"Q{name}", f"The home of {name} is Rome.") for name in "vwxyz"]
     assert templates(worded(names[:2]), edits[:2]) == {}
     assert templates(worded(names[:2]), edits[:3]) == {"R": IS}
+    others = [edit._replace(text=f"The house of {edit.subject} is Rome.") for edit in edits]
+    assert templates(worded(names[:2]), others) == {}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_a_sentence_is_cut_or_says_why_not(sentence, known, parts):
 
 
 @pytest.mark.parametrize(
-    ("said", "old"), [("of Ada is Rome.", "Rome"), ("of Ada is .", ""), ("of Adam is Rome.", "")]
+    ("said", "old"), [("of Ada is Rome.", "Rome"), ("of Ada is .", ""), ("of Ada isn't Rome.", "")]
 )
 def test_the_old_object_is_what_follows_the_prompt(said, old):
     assert target(f"The home {said}", "The home of Ada is") == old

@@ -14,6 +14,7 @@ from edit_harness import Case, Choose, Generate, Key, Probe, Regime, Request, Us
 from edit_harness.testing import TaskTests, tiny_model
 from edit_harness_plugins.tasks.seesaw.asking import FLAWS, PARTS, shares, stratified
 from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, TITLE, sets_at
+from edit_harness_plugins.tasks.seesaw.subjects import told_by
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
 PUBLISHED = {"P101": (352, 1041), "P103": (898, 2645), "P101_P21": (279, 0), "P101_P27": (279, 0),
@@ -218,6 +219,17 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
     (tmp_path / "subjects.json").unlink()
     (note, *_) = task(tmp_path).notes
     assert note.startswith("no tags are known but the gender of 6 of 6 subjects, by the data")
+
+
+def test_two_genders_are_none():
+    """Of Q0, who is edited both ways, and of Q3, of whom both are asked."""
+    both = [record("P21_P101"), record("P21_P101", attribute_aux_info=["Q3"])]
+    targets = {"target_true": {"str": "male"}, "target_new": {"str": "female"}}
+    both[1]["requested_rewrite"] = both[0]["requested_rewrite"] | targets
+    found = told_by(both)
+    assert found.values == {}
+    assert "Q3" not in found.genders
+    assert found.genders["Q4"] == "male"
 
 
 def test_the_first_cases_are_of_every_set(tmp_path):

@@ -225,7 +225,7 @@ def data(tmp_path):
 
 def test_tags_from_wikidata(server, data, tables, tmp_path, monkeypatch):
     """Of six people on whom prompts are, and two who are edited, three are known."""
-    monkeypatch.setattr(gather, "BATCH", 4)
+    monkeypatch.setattr(gather, "BATCH", 5)
     task = SeesawCF(str(data))
     tags = made(task, tmp_path / "made", f"wikidata:{tables}")
     assert set(tags) == {"Q3", "Q4", "Q5", "Q9", "Q10", "Q11", "Q900"}
@@ -240,13 +240,13 @@ def test_tags_from_wikidata(server, data, tables, tmp_path, monkeypatch):
         "name": "Person 0", "gender": "female", "values": {"P101": ["physics"]},
     }  # fmt: skip
     queries = [query for query, _ in server.told]
-    asked = "wd:Q3 wd:Q4 wd:Q5 wd:Q9", "wd:Q10 wd:Q11", '"Person 0"@en "Person 1"@en'
+    asked = "wd:Q3 wd:Q4 wd:Q5 wd:Q9 wd:Q10", "wd:Q11", '"Person 0"@en "Person 1"@en'
     assert [ids in query for ids, query in zip(asked, queries, strict=True)] == [True] * 3
     assert {agent for _, agent in server.told} == {gather.AGENT}
 
 
 def test_what_was_answered_is_not_asked_again(server, data, tables, tmp_path, monkeypatch):
-    monkeypatch.setattr(gather, "BATCH", 4)
+    monkeypatch.setattr(gather, "BATCH", 5)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.statuses[:] = [200, 404, 404, 404, 404]
     with pytest.raises(DataError) as caught:

@@ -59,6 +59,7 @@ def test_records_without_another_answer_are_left_out_and_counted(store):
          "src 'Where does Bo live?' does not have the subject 'Ada' in it"),
         ({"src": "{} of Ada?"}, "src has a '{}' of its own, which stands for the subject"),
         ({"answers": []}, "`$.answers` is empty"),
+        ({"alt": "\ud800"}, "`$.alt` has half of a surrogate pair"),
     ],
 )  # fmt: skip
 def test_a_record_of_no_use_is_a_case_that_says_why(store, fields, problem):
