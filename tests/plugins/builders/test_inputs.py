@@ -151,7 +151,8 @@ def tags_of(tmp_path, data):
 def test_people_are_made_of_facts_and_tags(tmp_path):
     facts = [
         Fact("Ada", "P21", "female", "Q1"), Fact("Ada", "P101", "physics"), Fact("Ada", "P101", "law"),
-        Fact("Bob", "P19", "Paris"), Fact("Bob", "P570", "1999"), Fact("Cleo", "P101", "film"),
+        Fact("Bob", "P21", "male"), Fact("Bob", "P21", "female"), Fact("Bob", "P570", "1999"),
+        Fact("Cleo", "P101", "film"),
         Fact("Paris", "P17", "France"),
     ]  # fmt: skip
     tags = {

@@ -14,6 +14,8 @@ from edit_harness import ModelSource
 from edit_harness.files import sha256_of
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_task
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.models.pocket import Pocket
@@ -59,6 +61,11 @@ def test_every_text_has_a_seed_of_its_own(tmp_path):
     assert seeds(generation=2) == [first[0], first[2]]
     assert seeds(generation=10) == first[:1]
     assert seeds() == []
+
+
+def test_the_seed_of_the_run_is_that_of_the_texts():
+    made = make_task(Plugins.installed(), "counterfact", {}, ModelSource("m"), seed=3)
+    assert made.value.seed == 3
 
 
 def test_a_case_names_its_references_and_does_not_hold_them(tmp_path):

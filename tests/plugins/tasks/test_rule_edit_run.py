@@ -234,6 +234,7 @@ def test_a_judge_that_fails_is_no_judge_of_the_run(made, monkeypatch):
     assert tell("score", folder, "--judge", "symbolic", "--metrics", "rule-locality").exit_code == 0
     results = results_of(folder)
     assert (results["pending"], "post_Rel,single" in results["results"]) == (0, True)
+    assert json.loads((folder / "manifest.json").read_text())["judged_by"]["name"] == "symbolic"
 
 
 def test_a_smaller_limit_leaves_all_cases_to_be_scored(run, made):
