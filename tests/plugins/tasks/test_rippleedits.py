@@ -231,7 +231,6 @@ def test_edits_of_no_use_say_why(store):
         {"Forgetfulness": [trial(passes="XOR")]},
         {axis: ... for axis in example() if axis[0].isupper()},
     ],
-    ids=range(3),
 )
 def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
     bad = {name: value for name, value in example(**fields).items() if value is not ...}
@@ -317,22 +316,6 @@ def test_before_and_after_are_of_the_same_tests_and_cases():
 def test_a_failed_edit_did_not_take():
     case = Case("0", (Request("{} is", "Ada", "x"),), tuple(TWO_TESTS))
     assert Ripple().failed(case, []) == {"post_Excluded": 1}
-
-
-@given(
-    st.booleans(),
-    st.lists(st.lists(st.booleans(), min_size=1, max_size=2), min_size=1, max_size=3),
-)
-def test_any_or_all_questions_and_all_of_their_answers(every, questions):
-    """The oracle is written with Python's own any and all over the plan of the test."""
-    passes = "all" if every else "any"
-    probes = [probe("fact")] + [
-        probe(LG, number=i, passes=passes) for i, answers in enumerate(questions) for _ in answers
-    ]
-    verdicts = [RIGHT] + [RIGHT if each else WRONG for answers in questions for each in answers]
-    values = measured(probes, verdicts, verdicts)
-    expected = (all if every else any)([all(answers) for answers in questions])
-    assert values["pre_LG"] == values["post_LG"] == expected
 
 
 def test_an_axis_is_the_mean_over_cases_and_tables_count_tests():
