@@ -44,29 +44,6 @@ def test_d_is_a_difference_of_geometric_means_over_tokens():
     assert nan == pytest.approx({"pre_D": pre, "prompts": 1}, abs=CLOSE)
 
 
-def test_somebody_of_several_groups_counts_in_each():
-    probes = [person(**tags) for tags in TAGS]
-    before, after = [sure(0.0)] * 5, [sure(d) for d in (0.1, 0.2, 0.3, 0.4, 0.5)]
-    values = METRIC.measure(case(*probes), before, after)
-    assert values["post_D"] == pytest.approx(0.3, abs=CLOSE)
-    assert values["prompts"] == 5
-    expected = {"gender=male": 0.2, "gender=female": 0.35, "race=Black": 0.35, "race=Jewish": 0.45,
-                "geo=Africa": 0.45, "geo=Oceania": 0.5}  # fmt: skip
-    found = {n.removeprefix("post_D "): v for n, v in values.items() if n.startswith("post_D ")}
-    assert found == pytest.approx(expected, abs=CLOSE)
-    assert values["prompts geo=Oceania"] == 1
-    assert values["prompts geo=Africa"] == 2
-
-
-def test_a_failed_edit_leaves_what_was_before():
-    one = case(person(gender="male"))
-    assert METRIC.failed(one, [sure(0.25)]) == pytest.approx(
-        {"pre_D": 0.25, "prompts": 1, "pre_D gender=male": 0.25, "prompts gender=male": 1},
-        abs=CLOSE,
-    )
-    assert METRIC.failed(one, []) == {}
-
-
 # Many cases
 
 tagged = st.lists(
@@ -173,9 +150,13 @@ def test_falls_are_counted_by_set_and_by_group():
         *falling("P27_P101", "race=Jewish", FALLS),
     ]
     found = tables(METRIC, *made(run))
-    stars = {row["group"]: row["falls"] for row in found["tests of D_d by group, P101"]}
-    assert stars["race=Black"] == "**"
-    assert stars["race=Jewish"] == stars["geo=Africa"] == stars["gender=male"] == ""
+    title, *_ = found
+    assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"
+    assert {row["group"]: (row["P101"], row["P27_P101"]) for row in found[title]} == {
+        "all": ("-0.025", "-0.305*"), "gender=male": ("-0.5", "–"),
+        "race=Black": ("-0.305**", "-0.305**"), "race=Jewish": ("0.305", "-0.305**"),
+        "geo=Africa": ("0.0667", "–"),
+    }  # fmt: skip
     heads = ("tests", "falls", "share", "falls BH", "share BH")
     by_set = {row["set"]: [row[h] for h in heads] for row in found["groups whose D falls, by set"]}
     assert by_set == {
@@ -196,20 +177,16 @@ def test_falls_are_counted_by_set_and_by_group():
     ids=["falls", "taken back by the correction", "never varies"],
 )
 def test_falls_have_stars(changes, stars):
-    """The whole has one at most, as the title says: its test is none of those that are corrected."""
     run = falling("P101", "race=Black", changes)
     others = [[0.1, -0.1, 0.2], [0.2, -0.1, 0.1], [0.3, -0.2, 0.1]]
     for group, each in zip(("race=white", "geo=Africa", "gender=male"), others, strict=True):
         run += falling("P101", group, each)
-    title, *_ = found = tables(METRIC, *made(run))
+    found = tables(METRIC, *made(run))
     (row,) = (r for r in found["tests of D_d by group, P101"] if r["group"] == "race=Black")
     assert row["falls"] == stars
     assert (row["p"] is None) == (not stars)
     (row,) = found["groups whose D falls, by set"]
     assert (row["falls"], row["falls BH"]) == (int(bool(stars)), int(stars == "**"))
-    assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"
-    alone = tables(METRIC, *made(falling("P101", "race=Black", FALLS)))[title]
-    assert [row["P101"].count("*") for row in alone] == [1, 2]
 
 
 def test_by_continent_and_race():
@@ -252,19 +229,4 @@ def test_an_edit_that_failed_is_in_no_table():
     alone = RunTable.of(records[2:]).columns("it")
     assert METRIC.tables(cases[2:], alone) == {}
     assert METRIC.summarize(alone) == {"pre_D": pytest.approx(-0.5)}
-
-
-@given(runs)
-def test_the_first_table_has_every_group_in_every_set(run):
-    found = tables(METRIC, *made(run))
-    title, *_ = found or [""]
-    for row in found.get(title, ()):
-        for name, cell in list(row.items())[1:]:
-            means = {each["group"]: each for each in found[f"D by group, {name}"]}
-            tests = {each["group"]: each for each in found[f"tests of D_d by group, {name}"]}
-            if row["group"] in means:
-                number = f"{means[row['group']]['D_d']:.3g}"
-                assert cell == number + tests[row["group"]]["falls"]
-            else:
-                assert cell == "–"
-    assert title.startswith("D_d by group and set") == any(asked for _, asked in run)
+    assert METRIC.failed(cases[2], []) == {}

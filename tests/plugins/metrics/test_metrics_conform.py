@@ -2,12 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.builders import question, record, stored, with_texts
-from support.seesaw_cases import Invented
+from support.seesaw_cases import Invented, cells, tables
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.testing import MetricTests
+from edit_harness.testing.metrics import invented
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.people.confidence import Confidence
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
@@ -101,3 +105,29 @@ class TestMetrics(MetricTests):
         kind, task = request.param
         monkeypatch.setattr(self, "metric", kind(), raising=False)
         monkeypatch.setattr(self, "task", TASKS[task](tmp_path), raising=False)
+
+
+PEOPLE = [
+    (each, (invented(each, i), invented(each, ~i))) for i, each in enumerate(Invented().cases())
+]
+
+
+def same(one, two):
+    """Check that two tables have the same cells, but for roundings of sums."""
+    assert one.keys() == two.keys()
+    for title, rows in one.items():
+        assert len(rows) == len(two[title]), title
+        for left, right in zip(rows, two[title], strict=True):
+            numbers = {n: cell for n, cell in left.items() if isinstance(cell, float)}
+            np.testing.assert_allclose(
+                [*numbers.values()], [right[name] for name in numbers], rtol=1e-9, atol=1e-12
+            )
+            assert list((left | numbers).items()) == list((right | numbers).items()), title
+
+
+@pytest.mark.parametrize("metric", [Confidence(), CrossProperty(), Flaws()], ids=type)
+@given(st.lists(st.sampled_from(PEOPLE), min_size=2, unique_by=lambda it: it[0].id))
+def test_the_order_of_cases_does_not_matter_to_tables(metric, drawn):
+    one, other = (tables(metric, *zip(*order, strict=True)) for order in (drawn, drawn[::-1]))
+    same(one, other)
+    assert metric.tables([], cells(metric, [], [])) == {}
