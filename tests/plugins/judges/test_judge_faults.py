@@ -134,16 +134,12 @@ SCENARIOS = {
     "503": Scenario(always(lambda h: h.fail(503)), "pending", 1, "HTTP 503"),
     "HTML": broken(HTML, kind="text/html"),
     "HTML at 502, then well": Scenario(at_first(1, lambda h, *_: h.answer(HTML, 502, "text/html"))),
-    "half JSON": broken(completion("{}")[:-40]),
     "no choices": broken(completion("{}", choices=[])),
-    "an error at 200": broken(b'{"error": {"message": "no"}}'),
     "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "without a verdict"),
     "refusal": Scenario(
         always(lambda h: h.say("I cannot judge this.")), "unparsed", 1,
         "texts without a verdict; they count nowhere | the judged numbers are not to be trusted",
     ),
-    "nonsense, then well": Scenario(at_first(1, lambda h, *_: h.say("Right you are!"))),
-    "another model": Scenario(lambda h, n, p: h.judge(p, model="cheap-0", system_fingerprint="fp1")),
     "mixed models": Scenario(
         lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"),
         says="more than one model judged: its server has changed | judged 20 texts by openai 1 (v0, v1)"
@@ -153,7 +149,6 @@ SCENARIOS = {
         "HTTP 400: is there a model 'judge'? It says:", 4, 400, "this server has 'other', not 'judge'"
     ),
     "wrong key": refusing("refuses the key", 4, 401, f"Incorrect API key: {KEY}"),
-    "forbidden": Scenario(always(lambda h: h.fail(403)), "pending", 1, "refused: HTTP 403"),
     "too long a question": Scenario(
         always(lambda h: h.fail(400, f"{KEY}: at most 10 tokens")), "pending", 1, "refused: HTTP 400"
     ),
@@ -305,19 +300,13 @@ def test_waits_are_what_a_server_asks_for(score, asked):
 
 
 def test_a_run_goes_on_without_its_judge(score, waiting, tmp_path, caplog):
-    """The model is asked all that it is to be asked; the verdicts are filled in without it.
-
-    Nothing that all of it leaves has the key, though the server repeats it.
-    """
+    """Nothing that all of it leaves has the key, though the server repeats it."""
     model = waiting.parent.parent
     asking = (model, "-v", "--debug", "-o", tmp_path / "out", "--judge", "openai", "--judge-args")
     with serving(always(lambda h: h.fail(401))) as server:
         told = command(*asking, f"model=judge,url={server.url}")
         assert told.exit_code == 4, told.output
         assert "judge openai stopped" in told.stderr
-        shown = " ".join(told.stderr.split())
-        assert f"judge openai 1 model=judge url={server.url} " in shown
-        assert "retries=" not in shown, "as by default"
         assert len(server.asked) <= 8
         (run,) = (tmp_path / "out").iterdir()
         assert {v["status"] for v, *_ in verdicts(run)} == {"pending"}
@@ -343,10 +332,7 @@ def seen(monkeypatch):
 
 
 def test_what_waits_is_asked_for_again_by_the_runs_own_settings(score, monkeypatch):
-    """The server fails on every second question; what it said is kept, and costs nothing more.
-
-    The practical settings are kept too, so that the next command needs none of them.
-    """
+    """The server fails on every second question; what it said is kept, and costs nothing more."""
     good: dict[str, bool] = {}
 
     def half(handler, number, prompt):
@@ -393,14 +379,6 @@ def test_whose_settings_count(score, monkeypatch, flags, expected):
     assert (judge.workers, judge.twice, judge.url) == (*expected, server.url)
 
 
-def test_a_folder_in_use_is_waited_for(score):
-    with RunFolder(score.run).writing(), serving() as server:
-        told = score(server.url)
-    assert told.exit_code == 7
-    assert "in use by pid " in told.stderr
-    assert "--new" not in told.stderr
-
-
 def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
     """Cases are judged some at a time; the third piece is never judged."""
     monkeypatch.setattr(scoring, "CASES", 1)
@@ -441,23 +419,22 @@ def stranger(run, **settings):
 
 
 @pytest.mark.parametrize(
-    ("settings", "name", "flags"),
+    ("name", "value", "flags"),
     [
-        ({"url": "https://judge.example/v1"}, "url", []),
-        ({"url": "https://judge.example/v1"}, "url", ["--judge", "openai"]),
-        ({"url": "https://judge.example/v1"}, "url", ["--judge-args", "workers=2"]),
-        ({"cache": "/etc/somewhere"}, "cache", []),
+        ("url", "https://judge.example/v1", []),
+        ("url", "https://judge.example/v1", ["--judge", "openai"]),
+        ("url", "https://judge.example/v1", ["--judge-args", "workers=2"]),
+        ("cache", "/etc/somewhere", []),
     ],
 )
-def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, settings, name, flags):
+def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, name, value, flags):
     """Nobody is asked: not even the name of the server is looked up."""
-    stranger(score.run, **settings)
+    stranger(score.run, **{name: value})
     monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
     before = (score.run / "samples.jsonl").read_bytes()
     told = tell("score", score.run, *flags)
     assert told.exit_code == 2, told.output
-    assert f"judge openai with {name}='{settings[name]}', and a folder alone" in told.stderr
-    assert f"if you know where that leads, say it again: --judge-args {name}=" in told.stderr
+    assert f"judge openai with {name}='{value}', and a folder alone" in told.stderr
     assert (score.run / "samples.jsonl").read_bytes() == before
 
 
@@ -475,11 +452,10 @@ def test_an_address_that_is_given_again_is_asked(score):
 def test_a_quiet_command_says_why_it_ends_with_1(score):
     with serving(always(lambda h: h.fail(503))) as server:
         settings = f"model=judge,url={server.url},retries=0"
-        for flags in (["-q"], ["-q", "--json"]):
-            told = tell("score", score.run, "--judge", "openai", "--judge-args", settings, *flags)
-            assert told.exit_code == 1
-            (line,) = told.stderr.splitlines()
-            assert re.match(r"pending  \d+ texts in .*: http://.*HTTP 503", line)
+        told = tell("score", score.run, "--judge", "openai", "--judge-args", settings, "-q")
+    assert told.exit_code == 1
+    (line,) = told.stderr.splitlines()
+    assert re.match(r"pending  \d+ texts in .*: http://.*HTTP 503", line)
 
 
 def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
