@@ -123,6 +123,12 @@ def test_a_run_goes_on_where_it_was_cut_off(evaluate):
         assert len(control.seen) == 1 + min(11 - kept, 4)
 
 
+def test_controls_make_another_run(evaluate):
+    plain, controlled = evaluate(), evaluate(control=Likelihood())
+    other = evaluate(control=Likelihood(), control_args={"sample": 2})
+    assert len({run.folder.path for run in (plain, controlled, other)}) == 3
+
+
 def test_a_failed_edit_leaves_its_control_out(evaluate):
     run = evaluate(Push(fails=("Bob",)), Likelihood())
     assert [r.status for r in of_control(run)] == ["ok", "edit_failed"] + ["ok"] * 5

@@ -152,9 +152,8 @@ def test_everybody_gets_the_same_pairs_in_the_same_order(out):
         texts = sorted((row["text A"], row["text B"]))
         assert re.fullmatch(r"Ada is early (\d+)", texts[0])
         assert texts[1] == texts[0].replace("early", "late")
-        assert [row[name] for name in ("subject", "old value", "new value", "prompt")] == [
-            "Ada", "Rome", "Oslo", "Ada is",
-        ]  # fmt: skip
+        known = [row[name] for name in ("subject", "old value", "new value", "prompt")]
+        assert known == ["Ada", "Rome", "Oslo", "Ada is"]
         assert {row[name] for name in (*ASPECTS, SAYS_NEW)} == {""}
 
 
@@ -209,7 +208,6 @@ def test_the_new_value_is_asked_for_where_the_key_says_so(tell):
     [
         ("run", ["--annotators", "ann,Ann"], 2, "ann, Ann are no names of annotators"),
         ("run", ["--annotators", "../ann"], 2, "../ann are no names of annotators"),
-        ("run", ["--annotators", "ann,3"], 2, "ann, 3 are no names of annotators"),
         ("run", ["--each", "sett"], 2, "no case has the tag 'sett'"),
         ("unasked", [], 4, "unasked has no texts that are to be judged"),
         ("pointless", [], 4, "names no aspects to compare texts by"),
@@ -217,8 +215,7 @@ def test_the_new_value_is_asked_for_where_the_key_says_so(tell):
     ],
 )
 def test_what_cannot_be_exported(tell, run, flags, code, cause):
-    pointless = compare(aspects={})
-    for name, key in (("unasked", None), ("pointless", pointless)):
+    for name, key in (("unasked", None), ("pointless", compare(aspects={}))):
         case = Case("0", (REQUEST,), (Probe("d", Generate("Ada"), key=key),))
         written(Path(name), [case], [([Text("a")], [Text("b")])])
     samples = pairs_run(Path("unfinished")) / "samples.jsonl"
@@ -313,16 +310,12 @@ def test_answers_are_unblinded_and_stored(tell, out):
         assert (row["Mean"], row["Labels"], row["Pairs"]) == (expected, 12, 6)
     assert {row["Edited"] for row in told["means"]} == {*PROPERTIES}
     assert told["means_seen"] == told["means"], "everybody saw every new value"
-    yes = {row["Asked"]: row["Yes"] for row in told["agreement"]}
-    assert yes == {"thrift": None, "haste": None, SAYS_NEW: 1.0}
     (path,) = Path("run/annotations").iterdir()
     stored = json.loads(path.read_text())
     assert stored["results"] == told
-    assert stored["asked"].keys() == {*ASPECTS, SAYS_NEW}
     said = {"thrift": "after", "haste": "tie", SAYS_NEW: "after"}
     assert [item["labels"] for item in stored["items"]] == [{"ann": said, "bob": said}] * 12
     assert stored["export"].startswith(path.stem)
-    assert {item["edited"] for item in stored["items"]} == {*PROPERTIES}
 
 
 def test_an_import_replaces_the_one_before_of_its_export(tell, out):
@@ -369,7 +362,6 @@ def test_items_that_are_filled_in_are_counted(tell, out):
     ("changes", "cause"),
     [
         ({"haste": "C"}, r"row 2 \(\w+-\d+\): 'haste' is 'C'.*write A, B or tie"),
-        ({"haste": "before"}, "'haste' is 'before'"),
         ({"text A": "changed"}, "the cell 'text A' is not what was handed out"),
         ({"new value": "changed"}, "the cell 'new value' is not what was handed out"),
         ({"item": "x123456-04"}, "row 2: the item 'x123456-04' is of another export"),
@@ -445,9 +437,9 @@ def test_people_say_whether_replies_are_right(tell):
     assert (row["Yes"], row["Pairwise"], row["Items"]) == (1, 1, 6)
     assert row["Fleiss"] is None, "of answers that are all the same"
     assert told["means"] == []
-    assert "means" not in tell("import", "sums", *paths, "--key", "s/key.json").stdout
-    kept = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
-    assert kept.cells["right answer"] == " old", "a reply that is to stay is as the text before"
+    shown = tell("import", "sums", *paths, "--key", "s/key.json").stdout
+    assert "The judge against people" in shown
+    assert "means" not in shown
 
 
 # Numbers

@@ -427,15 +427,6 @@ def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, name, value,
     assert (score.run / "samples.jsonl").read_bytes() == before
 
 
-def test_an_address_that_is_given_again_is_asked(score):
-    with serving() as server:
-        stranger(score.run, url="https://judge.example/v1", cache="none")
-        args = f"url={server.url},cache=none"
-        told = tell("score", score.run, "--judge", "openai", "--judge-args", f"model=judge,{args}")
-    assert told.exit_code == 0, told.output
-    assert server.asked
-
-
 def test_a_quiet_command_says_why_it_ends_with_1(score):
     with serving(always(lambda h: h.fail(503))) as server:
         settings = f"model=judge,url={server.url},retries=0"

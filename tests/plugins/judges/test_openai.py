@@ -6,7 +6,6 @@ import re
 import signal
 import threading
 import time
-from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -239,18 +238,6 @@ def test_what_does_not_change_a_verdict_is_no_part_of_what_identifies_the_judge(
     told = described(Named("openai", "1", judge))
     assert told == described(Named("openai", "1", other))
     assert told["fields"].keys() == {"model", "max_tokens", "twice", "seed"}
-
-
-def test_a_server_that_refuses_everything_is_asked_no_more(server):
-    server.happens = lambda handler, *_: handler.fail(401)
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
-    replies = [Reply("", str(n), KEYS["match"]) for n in range(40)]
-    assert {v.status for v in judge.judge(replies)} == {"pending"}
-    assert (asked := len(server.asked)) <= 8
-    assert "HTTP 401: the server refuses the key" in judge.stopped
-    assert {v.note for v in judge.judge(replies)} == {f"the judge stopped: {judge.stopped}"}
-    assert len(server.asked) == asked, "it stays stopped"
-    assert deepcopy(judge).stopped == ""
 
 
 def test_requests_are_under_way_at_once(server):
