@@ -424,6 +424,8 @@ def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, name, value,
     told = tell("score", score.run, *flags)
     assert told.exit_code == 2, told.output
     assert f"judge openai with {name}='{value}', and a folder alone" in told.stderr
+    other = tell("score", score.run, "--judge-args", "url=http://other.example/v1,cache=none")
+    assert other.exit_code == 7, "the folder says that another server has judged"
     assert (score.run / "samples.jsonl").read_bytes() == before
 
 

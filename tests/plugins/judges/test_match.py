@@ -90,7 +90,7 @@ def test_words_stand_within_as_in_a_text_of_marked_words(name, text):
     ("key", "said"),
     [
         (Key("formula", "x"), "knows no key of kind 'formula'"),
-        (Key("match", "x"), "no proper 'how': None"),
+        (Key("match", "x", about={"how": "near"}), "no proper 'how': 'near'"),
         (Key("match", "x", about={"how": "equal", "aliases": "Roma"}), "no proper 'aliases'"),
     ],
 )
