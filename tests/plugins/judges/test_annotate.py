@@ -192,17 +192,6 @@ def test_so_many_of_each(tell):
     assert edited == {"home": 2, "trade": 2}
 
 
-def test_the_new_value_is_asked_for_where_the_key_says_so(tell):
-    case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(reflected=False)),))
-    written(Path("plain"), [case], [([Text("a")], [Text("b")])])
-    tell("export", "plain", "--output", "p")
-    (row,) = table(Path("p/sheets/annotator-1.csv"))
-    assert SAYS_NEW not in row
-    guidelines = Path("p/sheets/guidelines.md").read_text()
-    assert SAYS_NEW not in guidelines
-    assert all(f"- **{aspect}**: {text}" in guidelines for aspect, text in ASPECTS.items())
-
-
 @pytest.mark.parametrize(
     ("run", "flags", "code", "cause"),
     [

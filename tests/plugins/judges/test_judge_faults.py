@@ -277,21 +277,6 @@ def test_a_redirect_is_not_followed(score, tmp_path, caplog):
     check_no_key(tmp_path, told.output, caplog.text)
 
 
-def test_a_server_that_is_down_leaves_all_pending(score, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    told = score(url)
-    assert told.exit_code == 1
-    assert "no connection" in told.stderr
-    check_scores(score.run, "pending")
-    notes = [verdict["note"] for verdict, *_ in verdicts(score.run)]
-    assert len(score.waits) <= 2 * (3 + 3), "those under way with the third, and no others"
-    given_up = [note for note in notes if "given up after 3 questions in a row" in note]
-    assert len(given_up) > 3
-    assert all("no connection" in note for note in notes)
-
-
 @pytest.mark.parametrize("asked", [7, 120])
 def test_waits_are_what_a_server_asks_for(score, asked):
     with serving(always(lambda h: h.fail(429, Retry_After=str(asked)))) as server:
@@ -436,16 +421,3 @@ def test_a_quiet_command_says_why_it_ends_with_1(score):
     assert told.exit_code == 1
     (line,) = told.stderr.splitlines()
     assert re.match(r"pending  \d+ texts in .*: http://.*HTTP 503", line)
-
-
-def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
-    def broken(self, content):
-        raise RuntimeError(f"a bug with {type(self.key).__name__}")
-
-    monkeypatch.setattr("edit_harness_plugins.judges.model.server.Server._read", broken)
-    with serving() as server:
-        told = score(server.url)
-    assert told.exit_code == 1, told.output
-    assert "the judge failed" in caplog.text
-    assert "Traceback" in caplog.text
-    check_no_key(tmp_path, told.output, caplog.text)

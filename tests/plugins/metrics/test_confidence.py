@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from support.builders import scores
-from support.seesaw_cases import CLOSE, case, cells, person, sure, tables
+from support.seesaw_cases import CLOSE, case, person, sure, tables
 
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
@@ -60,20 +60,6 @@ def made(run):
     ]
     answers = [([sure(b) for _, b, _ in asked], [sure(a) for _, _, a in asked]) for _, asked in run]
     return cases, answers
-
-
-@given(runs)
-def test_means_over_cases_of_means_over_prompts(run):
-    cases, answers = made(run)
-    found = METRIC.summarize(cells(METRIC, cases, answers))
-    asked = [each for _, each in run if each]
-    if not asked:
-        assert found == {}
-        return
-    before, after = (mean(mean(each[i] for each in one) for one in asked) for i in (1, 2))
-    assert found == pytest.approx(
-        {"pre_D": before, "post_D": after, "post_D_d": after - before}, abs=1e-9
-    )
 
 
 @given(runs)
@@ -141,52 +127,36 @@ RISES = [0.3, 0.31, 0.29, 0.32]
 
 
 def test_falls_are_counted_by_set_and_by_group():
+    """One is taken back by the correction, and what never varies is not tested."""
     run = [
         *falling("P101", "race=Black", FALLS),
         *falling("P101", "race=Jewish", RISES),
         *falling("P101", "geo=Africa", [0.1, -0.1, 0.2]),
         *falling("P101", "gender=male", [-0.5]),
-        *falling("P27_P101", "race=Black", FALLS),
-        *falling("P27_P101", "race=Jewish", FALLS),
+        *falling("P27_P101", "race=Black", [-0.1, -0.3, -0.05, -0.25, -0.02, -0.1]),
+        *falling("P27_P101", "race=Jewish", [0.2, -0.1, 0.1]),
+        *falling("P27_P101", "geo=Africa", [-0.25] * 5),
     ]
     found = tables(METRIC, *made(run))
     title, *_ = found
     assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"
     assert {row["group"]: (row["P101"], row["P27_P101"]) for row in found[title]} == {
-        "all": ("-0.025", "-0.305*"), "gender=male": ("-0.5", "–"),
-        "race=Black": ("-0.305**", "-0.305**"), "race=Jewish": ("0.305", "-0.305**"),
-        "geo=Africa": ("0.0667", "–"),
+        "all": ("-0.025", "-0.134*"), "gender=male": ("-0.5", "–"),
+        "race=Black": ("-0.305**", "-0.137*"), "race=Jewish": ("0.305", "0.0667"),
+        "geo=Africa": ("0.0667", "-0.25"),
     }  # fmt: skip
     heads = ("tests", "falls", "share", "falls BH", "share BH")
     by_set = {row["set"]: [row[h] for h in heads] for row in found["groups whose D falls, by set"]}
     assert by_set == {
-        "P101": [3, 1, 1 / 3, 1, 1 / 3], "P27_P101": [2, 2, 1, 2, 1], "all": [5, 3, 0.6, 3, 0.6],
+        "P101": [3, 1, 1 / 3, 1, 1 / 3], "P27_P101": [2, 1, 0.5, 0, 0], "all": [5, 2, 0.4, 1, 0.2],
     }  # fmt: skip
     by_group = {
         row["group"]: [row[h] for h in heads] for row in found["sets in which D falls, by group"]
     }
     assert by_group == {
-        "race=Black": [2, 2, 1, 2, 1], "race=Jewish": [2, 1, 0.5, 1, 0.5],
-        "geo=Africa": [1, 0, 0, 0, 0], "all": [5, 3, 0.6, 3, 0.6],
+        "race=Black": [2, 2, 1, 1, 0.5], "race=Jewish": [2, 0, 0, 0, 0],
+        "geo=Africa": [1, 0, 0, 0, 0], "all": [5, 2, 0.4, 1, 0.2],
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "stars"),
-    [(FALLS, "**"), ([-0.1, -0.3, -0.05, -0.25, -0.02, -0.1], "*"), ([-0.25] * 5, "")],
-    ids=["falls", "taken back by the correction", "never varies"],
-)
-def test_falls_have_stars(changes, stars):
-    run = falling("P101", "race=Black", changes)
-    others = [[0.1, -0.1, 0.2], [0.2, -0.1, 0.1], [0.3, -0.2, 0.1]]
-    for group, each in zip(("race=white", "geo=Africa", "gender=male"), others, strict=True):
-        run += falling("P101", group, each)
-    found = tables(METRIC, *made(run))
-    (row,) = (r for r in found["tests of D_d by group, P101"] if r["group"] == "race=Black")
-    assert row["falls"] == stars
-    assert (row["p"] is None) == (not stars)
-    (row,) = found["groups whose D falls, by set"]
-    assert (row["falls"], row["falls BH"]) == (int(bool(stars)), int(stars == "**"))
 
 
 def test_by_continent_and_race():
