@@ -105,11 +105,8 @@ class Handler(BaseHTTPRequestHandler):
         self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str
     ) -> None:
         self.send_response(status)
-        for name, value in {
-            "Content-Type": kind,
-            "Content-Length": str(len(body)),
-            **headers,
-        }.items():
+        sent = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+        for name, value in sent.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

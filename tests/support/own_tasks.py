@@ -7,9 +7,6 @@ FACTS = (
     ("The country of Genoa is", "Italy", "Japan", "France"),
     ("Diageo has its head office in", "London", "Oslo", "Berlin"),
     ("Henri Becquerel is a native speaker of", "French", "English", "Polish"),
-    ("Jenny Erpenbeck worked as a professional", "novelist", "physicist", "actor"),
-    ("The mother tongue of Krzysztof Kieslowski is", "Polish", "French", "Turkish"),
-    ("Harrison Ford became famous for work in", "film", "physics", "music"),
     ("Henri Becquerel was a baby in", "Paris", "London", "Rome"),
 )
 TALES = (

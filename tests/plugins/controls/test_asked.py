@@ -137,7 +137,7 @@ def test_a_failed_edit_leaves_its_control_out(evaluate):
 
 
 @dataclass
-class Broken(Likelihood):
+class Broken(Control):
     answer: object = None
 
     def examine(self):
@@ -207,18 +207,13 @@ def test_a_control_that_changes_the_weights_is_named(evaluate):
     assert "editor" not in raised.value.cause
 
 
-@dataclass
-class Numberless(Control):
-    def examine(self):
-        return Graded("none", {}, {"f1": "it is no mean"})
-
-
 def test_a_control_without_any_number_is_told(evaluate):
-    run = evaluate(control=Numberless(), control_args={"sample": 2})
+    control = Broken(answer=Graded("none", {}, {"f1": "it is no mean"}))
+    run = evaluate(control=control, control_args={"sample": 2})
     assert not sound(run)
     why = "it is no mean, of the unedited model (2 of 2 edited models)"
-    assert told(run) == [f"left out: f1 of numberless: {why}", "no number at all of numberless"]
-    assert run.results()["control_left_out"] == {"numberless": {"f1": why}}
+    assert told(run) == [f"left out: f1 of broken: {why}", "no number at all of broken"]
+    assert run.results()["control_left_out"] == {"broken": {"f1": why}}
 
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):

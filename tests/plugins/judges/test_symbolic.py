@@ -83,15 +83,12 @@ def test_every_formula_of_the_rules_is_read_as_the_papers_print_it():
 OWN_WORDINGS = [
     ("x*y", "one side times the other side"),
     ("2*(x + y)", "double the total of the length and the width"),
-    ("2*x*y/3", "two thirds of the product of its sides"),
     ("sqrt(2)*x", "the square root of two times the length"),
     ("x/y", "the ratio of the length to the width"),
     ("x - y", "the difference between the length and the width"),
-    ("x - y", "subtracting the width from the length"),
     ("(x + y)/2", "adding the two sides and then dividing the result by two"),
     ("(x + y)*y", "the length plus the width, times the width"),
     ("x + y*x", "the length plus the width times the length"),
-    ("24*x", "twenty-four times the length"),
 ]
 """What is not among the answers that were judged by hand, or there only once or twice."""
 

@@ -87,11 +87,3 @@ def test_a_text_has_its_prompt_and_the_mean_runs_over_texts():
 )
 def test_words_by_the_treebank_rules(text, words):
     assert tokens(text) == words.split()
-
-
-@given(st.text("ab Nt'\".,:;?!()-`’5\n", max_size=60))
-def test_only_spaces_and_the_kind_of_quotes_change(text):
-    def plain(text):
-        return text.translate(dict.fromkeys(map(ord, " \n\"'`")))
-
-    assert plain("".join(tokens(text))) == plain(text)
