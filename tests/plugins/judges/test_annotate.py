@@ -178,6 +178,12 @@ def test_every_place_has_either_order():
     assert len({tuple(item.place for item in draw) for draw in draws}) == 20
     orders = [tuple(item.swapped for item in draw) for draw in draws]
     assert all(len({*place}) == 2 for place in zip(*orders, strict=True))
+    assert len({drawn(items[:1], 20, str(seed))[0].swapped for seed in range(20)}) == 2
+
+
+def test_the_new_value_is_asked_for_where_the_key_says_so():
+    unasked = Item("0", 0, 0, "", "", "", compare(reflected=False), None)
+    assert unasked.asks.keys() == ASPECTS.keys()
 
 
 def test_so_many_of_each(tell):
@@ -482,7 +488,7 @@ def test_the_judge_agrees_with_somebody_or_with_most():
     said = [
         opinion(0, ("after",), ("after",), ("tie",), verdict=judge(0.5)),
         opinion(1, ("after",), ("after",), ("tie",), verdict=judge(0.0)),
-        opinion(2, ("after",), ("before",), ("tie",), verdict=judge(-1.0)),
+        opinion(2, ("after",), ("before",), verdict=judge(-1.0)),
         opinion(3, ("after",), ("after",), ("after",), verdict=judge(-1.0)),
         opinion(4, ("after",), ("after",), ("after",), verdict=Verdict("unparsed")),
         opinion(5, ("after",), ("after",), ("after",)),

@@ -148,7 +148,6 @@ SCENARIOS = {
         always(lambda h: h.fail(400, f"{KEY}: at most 10 tokens")), "pending", 1, "refused: HTTP 400"
     ),
     "key repeated": Scenario(repeated_key),
-    "usage of no use": Scenario(lambda h, n, p: h.judge(p, usage={"prompt_tokens": -1})),
 }  # fmt: skip
 
 

@@ -91,6 +91,9 @@ def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
     # 200 tokens at 2 and 40 at 8 dollars a million; exact but for rounding.
     assert found.usage["usd"] == pytest.approx(2 * (100 * 2e-6 + 20 * 8e-6), rel=1e-12)
     assert (found.swapped, found.served) == (False, "judge-1")
+    wrong = {"prompt_tokens": -1, "completion_tokens": 20}
+    server.happens = lambda handler, number, prompt: handler.judge(prompt, usage=wrong)
+    assert priced.judge([PAIR])[0].usage == {}
 
 
 @pytest.mark.parametrize("budget", [{"budget_tokens": 600}, {"price_out": 1.0, "budget_usd": 1e-4}])

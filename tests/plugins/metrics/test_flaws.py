@@ -173,10 +173,10 @@ def test_the_judge_s_own_numbers_are_over_all_verdicts():
 
 @pytest.mark.parametrize("priced", [{0, 1, 2}, {0, 1}, {2}])
 def test_dollars_are_of_all_tokens_or_are_not_shown(priced):
-    """One case has two texts, one has one, and one nothing that took tokens."""
+    """One case has two texts, one has one, and another one that took no tokens."""
     usage = [{"tokens": 10} | ({"usd": 0.5} if i in priced else {}) for i in range(3)]
     paid = [rated(served="m", swapped=False, usage=each) for each in usage]
-    found = judging(paid[:2], paid[2:], [rated(served="m")])
+    found = judging(paid[:2], [*paid[2:], rated(served="m")])
     assert found["post_Tokens"].value == 30
     assert ("post_USD" in found) == (len(priced) == 3)
     if "post_USD" in found:
