@@ -28,7 +28,6 @@ class Clerk:
         self.number = number
 
     def start(self) -> Event:
-        """Return what tests look at."""
         card = {
             "pid": os.getpid(),
             "main": threading.current_thread() is threading.main_thread(),
@@ -40,7 +39,6 @@ class Clerk:
         return Ready(self.number, card)
 
     def run(self, batch: Batch) -> Iterator[Event]:
-        """Yield rows, and do what the batch says after the first."""
         ((name, what),) = batch.visits[0]
         for i in range(ROWS):
             record = Record.of_no_use(f"{name}-{i}", "a stand-in")
