@@ -166,6 +166,7 @@ def test_sampled_contexts_depend_on_the_seed_alone_and_have_the_given_length(mon
     assert contexts.sampled(tiny_model(), (3, 6), 4, seed=0) == first
     assert contexts.sampled(model, (3, 6), 4, seed=1) != first
     assert first[0] == "{}"
+    assert len(set(first[5:])) > 1
     assert all(c.endswith(". {}") and c.count("{") == 1 for c in first[1:])
     assert Generate("", 1, contexts.TOP_K).top_k == 5
 
