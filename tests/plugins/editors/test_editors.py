@@ -13,6 +13,7 @@ from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import EDITORS
 from edit_harness_plugins.editors._search.covariance import collect, find, save
+from edit_harness_plugins.editors.grace.grace import Grace
 from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.locate import value_search as contexts
 from edit_harness_plugins.editors.locate.rome import Rome, RRome
@@ -52,10 +53,6 @@ class TestFineTuning(OnBothKinds):
     editor = ft()
 
 
-class TestFineTuningByGuess(EditorTests):
-    editor = FineTuning(steps=3)
-
-
 class TestConstrainedFineTuning(EditorTests):
     editor = ft(ConstrainedFineTuning, epsilon=2e-3)
     family = "gptj"
@@ -70,19 +67,6 @@ class TestRomeWithBareKey(EditorTests):
 
     editor = rome(key_mode="bare", clamp=1.0)
     family = "gptj"
-
-
-class TestRomeByGuess(EditorTests):
-    """All of the model's shape comes from the guess, and the contexts are sampled."""
-
-    editor = Rome(steps=5, covariance=False, context_lengths=(3,), context_count=2)
-
-    @pytest.fixture
-    def model(self):
-        return tiny_model(n_layer=4)
-
-    def test_guesses_the_relative_depth_of_gpt2(self, model):
-        assert self.ready(model).layer == 1
 
 
 # Oracles: f(k) is the projection's output at the subject's last token under the edit.
@@ -138,6 +122,12 @@ def test_several_requests_of_rome_are_written_one_after_another():
     with model.applied(first):
         (found,) = search(model, 0, [other], CONTEXTS, Settings.of(editor))
     assert relative(written(model, both, other)[0], found.values[0] + found.delta) < 1e-12
+
+
+@pytest.mark.parametrize(("editor", "layer"), [(Rome(), 1), (FineTuning(), 1), (Grace(), 3)])
+def test_the_layer_of_an_unknown_model_is_guessed_by_depth(editor, layer):
+    shape = shape_of(tiny_model(n_layer=4).module.config)
+    assert configure(editor, shape, "").editor.layer == layer
 
 
 def test_tables_name_the_departures_from_the_paper():

@@ -30,17 +30,6 @@ class TestGraceBeforeTheNonlinearity(EditorTests):
     editor = grace(module="up", start="warm")
 
 
-class TestGraceByGuess(EditorTests):
-    editor = Grace(steps=5)
-
-    @pytest.fixture
-    def model(self):
-        return tiny_model(n_layer=4)
-
-    def test_guesses_a_late_layer(self, model):
-        assert self.ready(model).layer == 3
-
-
 def book_of(edit):
     (book,) = edit.adaptors.values()
     return book

@@ -149,8 +149,13 @@ def weights_in_memory(module, folder):
     module.get_submodule(DOWN)._hf_hook.weights_map["weight"][0, 0] += 1
 
 
+def a_file_removed(module, folder):
+    (folder / f"{DOWN}.weight.dat").unlink()
+
+
 LEAKS = {
     "a file written": ("disk", a_file_written, "weights"),
+    "a file removed": ("disk", a_file_removed, "weights"),
     "another map": ("disk", another_map, "weights .* and 1 more"),
     "weights in memory": ("cpu", weights_in_memory, "weights"),
 }
