@@ -239,8 +239,3 @@ def test_a_norm_behind_the_mlp_is_none_of_the_editors_that_add_up_layers():
     for said in errors.values():
         assert "normalises it before it reaches the residual stream" in said
         assert "such as rome" in said
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gptj", "opt", "bloom", "falcon"])
-def test_ordinary_models_are_taken(family):
-    assert refused_by(family) == {}

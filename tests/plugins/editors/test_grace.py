@@ -203,14 +203,12 @@ def test_one_after_another_is_all_at_once(model, tmp_path):
 
 
 def test_an_expanded_entry_learns_on_from_what_it_has(model):
-    near = [Request("{} plays the", "Ann", "guitar"), Request("{} plays the", "Bob", "guitar")]
+    near = [Request("{} plays the", name, "guitar") for name in ("Ann", "Bob")]
     editor = grace(epsilon=50.0)
-    edit = editor.edit(model, near)
+    first, edit = editor.edit(model, near[:1]), editor.edit(model, near)
     ((name, book),) = edit.adaptors.items()
-    assert len(book) == 1
-    first = editor.edit(model, near[:1])
     value, _ = searched_plainly(model, editor, near[1], book_of(first).values[0], name)
-    torch.testing.assert_close(book.values[0], value, rtol=0, atol=1e-4)
+    torch.testing.assert_close(book.values, value[None], rtol=0, atol=1e-4)
     torch.testing.assert_close(book.keys, book_of(first).keys)
 
 
@@ -228,6 +226,7 @@ def test_the_last_target_for_a_prompt_holds(model):
 def test_an_edit_of_others_is_not_extended(model):
     edit = grace().edit(model, REQUESTS[:1])
     (module,) = edit.adaptors
+    assert module == "transformer.h.1.mlp.c_proj"
     for editor, previous in (
         (grace(layer=0), edit),
         (grace(), Edit(adaptors=edit.adaptors)),
@@ -235,12 +234,3 @@ def test_an_edit_of_others_is_not_extended(model):
     ):
         with pytest.raises(PluginError, match="grace cannot extend it"):
             editor.extend(model, previous, REQUESTS[1:2])
-
-
-def test_up_is_the_map_of_the_mlp_that_runs_first():
-    for family, name in (
-        ("gptj", "transformer.h.1.mlp.fc_in"),
-        ("llama", "model.layers.1.mlp.gate_proj"),
-    ):
-        edit = grace(module="up", steps=1).edit(tiny_model(family), REQUESTS[:1])
-        assert list(edit.adaptors) == [name]

@@ -84,10 +84,6 @@ class TestMemit(Conformance):
     editor = EDITORS["memit"]
 
 
-class TestMemitOnLlama(TestMemit):
-    family = "llama"
-
-
 class TestEmmet(Conformance):
     editor = EDITORS["emmet"]
     family = "gptj"

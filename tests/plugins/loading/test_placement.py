@@ -82,9 +82,6 @@ def test_weights_are_read_where_they_are_kept(both):
     assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
     for name, parameter in model.module.named_parameters():
         assert torch.equal(offloaded.parameter(name), parameter)
-    mine, theirs = (m.architecture.projection(1) for m in both)
-    assert torch.equal(mine.matrix, theirs.matrix)
-    assert mine.parameters.keys() == theirs.parameters.keys()
 
 
 @pytest.mark.parametrize("head", [False, True])
