@@ -289,13 +289,6 @@ def failed(found):
     return [finding.check for finding in found.having("failed")]
 
 
-def test_an_honest_bundle_passes(bundled, tmp_path):
-    forged, baseline, _ = bundled
-    found, _ = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
-    assert found.good, found.findings
-    assert found.reached == 3
-
-
 @pytest.mark.parametrize("name", [*CARELESS, *SUMS_MENDED])
 def test_a_cheat_that_mends_no_digests_or_only_the_checksums(name, bundled, tmp_path):
     cheat, check = {**CARELESS, **SUMS_MENDED}[name]
@@ -458,13 +451,14 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
         assert rejected or name in FEW
 
 
-def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
+def test_an_honest_bundle_passes_and_a_replay_agrees(bundled, tmp_path):
     forged, baseline, _ = bundled
     found, evidence = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
+    assert found.good, found.findings
+    assert found.reached == 3
     findings, tally = replayed(evidence, 5)
     assert [finding.outcome for finding in findings] == ["passed"]
     assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
-    assert found.good
 
 
 def test_controls_are_rows_of_the_plan(tmp_path):
@@ -513,6 +507,10 @@ def with_values(rows):
     rows[0]["values"] = {"success": {"post_ES": 1.0}}
 
 
+def impossible_text(rows):
+    rows[0]["after"][0]["logprobs"][0][0] = 0.5
+
+
 def without_change(rows):
     for row in rows:
         row["after"] = copy.deepcopy(row["before"])
@@ -521,6 +519,7 @@ def without_change(rows):
 CONTROLS = {
     "told as invalid": (no_control, "1.6"),
     "more likeliest tokens than tokens": (more_likeliest, "3.1"),
+    "a probability above 1": (impossible_text, "3.1"),
     "values that it has not": (with_values, "3.4"),
     "no change, and told as one": (without_change, "3.5"),
     "a better perplexity": (better_perplexity, "4.1"),
