@@ -22,7 +22,7 @@ from edit_harness_plugins.commands.authoring.new import RUNS
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/pyproject.toml"))
 WRITTEN = {kind: f"edit-harness-my-{kind}" for kind in RUNS}
-FOLLOWED = {kind: f"edit-harness-{name}" for kind, (_, name, _) in TUTORIALS.items()}
+FOLLOWED = {kind: f"edit-harness-{name}" for kind, (_, name) in TUTORIALS.items()}
 TRACES = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist", "results", ".*_cache")
 """What an author's work leaves in a folder."""
 OFFLINE = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
@@ -48,12 +48,11 @@ main()
 """The command, where an edit that can't share forward passes with others fails."""
 
 each_package = pytest.mark.parametrize("name", [*EXAMPLES, *WRITTEN.values(), *FOLLOWED.values()])
-each_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
 def follow(kind: str, folder: Path) -> None:
     """Follow a tutorial: have a package written, and put the page's files into it."""
-    page, name, _ = TUTORIALS[kind]
+    page, name = TUTORIALS[kind]
     root = folder / FOLLOWED[kind]
     assert edit_harness("plugins", "new", kind, name, "-o", folder)[0] == 0
     for path, source in files(page).items():
@@ -135,12 +134,6 @@ def test_its_own_tests_pass_on_its_wheel(sources, site, name, tmp_path):
     assert set(re.findall(r"SKIPPED .*: (.*)", said)) <= {"it registers no adaptor"}
 
 
-@each_package
-def test_it_passes_its_own_lint(sources, name):
-    for command in (("check",), ("format", "--check")):
-        python("-m", "ruff", *command, "--no-cache", ".", cwd=sources / name)
-
-
 def test_they_pass_their_own_type_checks(sources, tmp_path):
     for name, folder in {"edit_harness": "harness", "edit_harness_plugins": "plugins"}.items():
         (tmp_path / name).symlink_to(ROOT / folder)
@@ -163,11 +156,6 @@ def test_they_are_ready_to_be_published(sources, wheels, tmp_path):
     with tarfile.open(path) as archive:
         names = {Path(name).name for name in archive.getnames()}
     assert names >= {"facts.jsonl", "py.typed", "test_conformance.py", "test_data.py"}
-
-
-@each_example
-def test_it_conforms(site, name):
-    python(*HARNESS, "plugins", "check", name, path=[site])
 
 
 def test_an_editor_and_a_task_of_strangers_meet_in_one_run(site, loaded, tmp_path):
