@@ -168,20 +168,6 @@ def promised() -> list[tuple[str, list[str]]]:
     return [(owner, re.findall(r"`(\w+)`", names)) for owner, names in found]
 
 
-def test_what_has_moved_is_where_the_table_says():
-    text = (
-        (DOCS.parent / "CHANGELOG.md")
-        .read_text("utf-8")
-        .partition("## What has moved")[2]
-        .partition("## ")[0]
-    )
-    rows = re.findall(r"^\| `edit_harness[.\w]*` \| (.*) \| `([\w.]+)` \|$", text, re.MULTILINE)
-    assert len(rows) == 9
-    for names, module in rows:
-        for name in re.findall(r"`(\w+)`", names):
-            assert hasattr(importlib.import_module(module), name)
-
-
 @pytest.mark.parametrize(("owner", "names"), promised(), ids=[owner for owner, _ in promised()])
 def test_what_is_promised_is_there(owner, names):
     model = tiny_model()

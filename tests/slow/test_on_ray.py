@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -176,38 +175,6 @@ def test_an_error_comes_as_it_was_and_the_worker_lives_on(pair, what, error, cau
     assert failed.error.cause == cause
     pair.send(worker, batch(PLAIN))
     heard(pair, through)
-
-
-WAITS = """
-import sys, time
-from edit_harness.cli import handle_signals
-from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
-
-def sleeping(number):
-    time.sleep(60)
-
-actors = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
-handle_signals()
-try:
-    actors.start()
-    print("waits", flush=True)
-    while True:
-        assert not list(actors.events(1.0))
-finally:
-    actors.close()
-"""
-
-
-def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
-    waits = [sys.executable, "-c", WAITS, cluster]
-    with subprocess.Popen(
-        waits, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as driver:
-        assert driver.stdout.readline() == "waits\n"
-        time.sleep(1)
-        driver.terminate()
-        _, told = driver.communicate(timeout=SECONDS)
-    assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
 
 
 def test_who_dies_while_it_starts_is_dead(cluster):

@@ -99,20 +99,6 @@ def test_a_case_opens_with_what_was_asked_and_answered(tab, base, tmp_path):
     assert "Neighbour 3" not in text
 
 
-def test_a_table_is_sorted_by_click_and_by_key(tab, base, tmp_path):
-    tab.open(written(tmp_path, page.explore([base], "One")))
-    column = "[...document.querySelector('table.sortable').tBodies[0].rows].map(r => r.cells[2].innerText)"
-    head = "document.querySelector('table.sortable th:nth-child(3)')"
-    tab.run(f"{head}.querySelector('button').click()")
-    assert tab.run(f"{head}.getAttribute('aria-sort')") == "descending"
-    falling = [float(text) for text in tab.run(column) if text != "–"]
-    assert falling == sorted(falling, reverse=True)
-    tab.run(f"{head}.querySelector('button').focus()")
-    tab.key("Enter")
-    assert tab.run(f"{head}.getAttribute('aria-sort')") == "ascending"
-    assert [float(text) for text in tab.run(column) if text != "–"] == falling[::-1]
-
-
 def test_without_scripts_all_tables_are_there(tab, base, many, tmp_path):
     tab.scripts(False)
     tab.open(written(tmp_path, page.explore([base, many], "Plain")))

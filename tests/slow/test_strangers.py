@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import sys
-import tarfile
 from importlib.metadata import metadata, version
 from pathlib import Path
 
@@ -144,19 +143,6 @@ def test_they_pass_their_own_type_checks(sources, tmp_path):
     options = ("--config-file", tmp_path / "pyproject.toml", "--follow-imports=silent")
     checked = [sources / name / "src" for name in (*WRITTEN.values(), *FOLLOWED.values())]
     assert "no issues" in python("-m", "mypy", *options, *checked, cwd=tmp_path, MYPYPATH=tmp_path)
-
-
-def test_they_are_ready_to_be_published(sources, wheels, tmp_path):
-    for name in (*EXAMPLES, WRITTEN["task"]):
-        options = ("--no-isolation", "--sdist", "--outdir", tmp_path)
-        python("-m", "build", *options, sources / name)
-    distributions = [*wheels, *tmp_path.glob("*.tar.gz")]
-    said = python("-m", "twine", "check", "--strict", *distributions)
-    assert said.count("PASSED") == len(distributions) == len(wheels) + len(EXAMPLES) + 1
-    (path,) = tmp_path.glob("edit_harness_my_task*.tar.gz")
-    with tarfile.open(path) as archive:
-        names = {Path(name).name for name in archive.getnames()}
-    assert names >= {"facts.jsonl", "py.typed", "test_conformance.py", "test_data.py"}
 
 
 def test_an_editor_and_a_task_of_strangers_meet_in_one_run(site, loaded, tmp_path):

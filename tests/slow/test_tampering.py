@@ -350,18 +350,6 @@ def consistent(forged):
     forged.recompute()
 
 
-def consistent_in_one(forged):
-    drifts(forged.rows[4])[0][:2] = [0.00123, 0.00145]
-    forged.recompute()
-
-
-def likeliest(answer):
-    """The argmax of each first token is a candidate's; the numbers stay as they were measured."""
-    firsts = [one[0] for one in answer["logprobs"]]
-    for one in answer["argmax"]:
-        one[0] = answer["tokens"][firsts.index(max(firsts))][0]
-
-
 def as_memit(forged):
     """The answers of ROME under all that identifies MEMIT."""
     model = eh.load_model("pocket")
@@ -396,24 +384,8 @@ def withdrawn(forged):
     forged.number()
 
 
-def all_rows(**changes):
-    return lambda forged: [row.update(copy.deepcopy(changes)) for row in forged.rows]
-
-
-def other_label(forged):
-    forged.manifest["label"] = forged.submission["editor"] = "my-new-sota"
-    forged.recompute()
-
-
-def rounded(answer):
-    answer["logprobs"] = [[math.floor(1e3 * p) / 1e3 for p in one] for one in answer["logprobs"]]
-
-
-MACHINE = {"from": 0, "to": None, "environment": {"device": "cuda", "torch": "9.9"}}
 REPLAYED = {
     "better answers, all that follows": consistent,
-    "one better answer, all that follows": consistent_in_one,
-    "better tokens called likeliest": answers(likeliest),
     "edits that change nothing": still,
     "a failure that was none": put("rows.4.status", "edit_failed", "recompute"),
     "another editor's name and settings": as_memit,
@@ -421,16 +393,10 @@ REPLAYED = {
     "answers under other settings": identity("editor.fields.steps", 3),
 }
 """What a replay finds, if it draws one of the cases."""
-FEW = ("one better answer, all that follows", "better tokens called likeliest")
-"""What is of so few probes of a role that the replay tells how many cases agree, and rejects nothing."""
 NEVER = {
-    "a faster machine": all_rows(seconds={"edit": 0.001, "evaluate": 0.001}),
-    "numbers rounded within the tolerance": answers(rounded),
-    "another machine": put("manifest.segments", [MACHINE]),
     "a false word on tuning": put("submission.tuned_on", "nothing, truly"),
     "another try": both(put("rows.2.status", "oom"), more(**{"try": 2, "status": "ok"})),
     "withdrawn rows": withdrawn,
-    "an editor's label of one's own": other_label,
     "another's name": put("submission.contact", "somebody.else@example.org"),
 }
 """What nothing finds: it is no number of the board, or it is what happened before the run that is shown."""
@@ -447,8 +413,7 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
         findings, tally = replayed(evidence, CASES, "pocket")
         assert tally["cases"] == tally["of"] == CASES
         assert tally["others"]
-        rejected = "failed" in {finding.outcome for finding in findings}
-        assert rejected or name in FEW
+        assert "failed" in {finding.outcome for finding in findings}
 
 
 def test_an_honest_bundle_passes_and_a_replay_agrees(bundled, tmp_path):

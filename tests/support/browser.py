@@ -55,7 +55,3 @@ class Browser:
     def run(self, script: str) -> Any:
         """Return what an expression comes to."""
         return self.page.evaluate(script)
-
-    def key(self, name: str) -> None:
-        """Press a key where the focus is."""
-        self.page.keyboard.press(name)
