@@ -76,13 +76,12 @@ def whole_evaluation(made: race.Race, cases: list[Asked]) -> Work:
     return Work(len(cases), made.model.architecture.layers * positions, 0, positions)
 
 
-def test_sequential_edit_is_22_whole_passes(tiny: race.Race, result: race.Result) -> None:
+def test_the_sequential_runner_works_as_the_published_code(
+    tiny: race.Race, result: race.Result
+) -> None:
     assert len(tiny.naive.contexts) == 21
     expected = whole_edit(tiny, asked(), synthetic.LAYERS["tiny"])
     assert counts(result.naive[EDIT]) == counts(expected)
-
-
-def test_sequential_evaluation_is_one_padded_batch(tiny: race.Race, result: race.Result) -> None:
     once = whole_evaluation(tiny, asked())
     assert counts(result.naive[NEXT]) == counts(once)
     assert counts(result.naive[EVALUATION]) == counts(once + once)

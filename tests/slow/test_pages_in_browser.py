@@ -99,16 +99,6 @@ def test_a_case_opens_with_what_was_asked_and_answered(tab, base, tmp_path):
     assert "Neighbour 3" not in text
 
 
-def test_without_scripts_all_tables_are_there(tab, base, many, tmp_path):
-    tab.scripts(False)
-    tab.open(written(tmp_path, page.explore([base, many], "Plain")))
-    tab.scripts(True)
-    seen = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"
-    assert tab.run(seen.format("article.run")) == 2
-    assert tab.run(seen.format("#explorer, button, select")) == 0
-    assert "need JavaScript" in tab.run("document.body.innerText")
-
-
 def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):
     chunks = [STRINGS[i::5] for i in range(5)]
     html = page.explore([spoilt(base, chunk) for chunk in chunks], "\n".join(PAYLOADS))

@@ -161,6 +161,11 @@ def case_of_ones_own(forged):
     more(case="mine")(forged)
 
 
+def reordered(forged):
+    forged.cases.reverse()
+    forged.manifest["cases"].reverse()
+
+
 def fewer_metrics(forged):
     for metrics in (forged.manifest["metrics"], forged.manifest["identity"]["metrics"]):
         metrics.remove("accuracy")
@@ -236,6 +241,7 @@ CHOSEN = {
     "a case of one's own": case_of_ones_own,
     "an easier prompt": put("cases.4.probes.0.query.prompt", "The answer is always"),
     "an easier target": put("cases.4.requests.0.target_new", "the"),
+    "cases in another order": reordered,
     "cases named in another order": put("manifest.cases", lambda names: names[::-1]),
 }
 """Other cases than the task's; all is found by check 1.4."""
@@ -260,6 +266,7 @@ BEFORE = {
 """Another unedited model than the published one; all is found by check 2.4."""
 ANSWERS = {
     "metrics left out": (fewer_metrics, "2.1"),
+    "other metrics than identified": (put("manifest.metrics", ["success"]), "2.1"),
     "an answer fewer": (put("rows.4.after", lambda all: all[:-1]), "3.1"),
     "an answer of another kind": (put(EFFICACY, {"text": "certainly"}), "3.1"),
     "more log-probabilities than tokens": (
@@ -318,8 +325,10 @@ def test_a_cheat_that_mends_all_digests(name, bundled, tmp_path):
 
 UNKNOWN = {
     "another version of the task": identity("task.version", "9"),
+    "other data": identity("task.data", "0" * 64),
     "another task": identity("task.name", "mine"),
     "another model": identity("model.digest", "0" * 64),
+    "another dtype": identity("model.dtype", "bfloat16"),
 }
 
 

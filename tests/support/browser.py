@@ -29,7 +29,6 @@ class Browser:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        self.session = page.context.new_cdp_session(page)
         self.dialogs: list[str] = []
         self.requests: list[str] = []
         self.errors: list[str] = []
@@ -47,10 +46,6 @@ class Browser:
         self.page.set_viewport_size({"width": width, "height": 900})
         self.dialogs, self.requests, self.errors = [], [], []
         self.page.goto(path.as_uri())
-
-    def scripts(self, on: bool) -> None:
-        """Let pages run scripts, or not."""
-        self.session.send("Emulation.setScriptExecutionDisabled", {"value": not on})
 
     def run(self, script: str) -> Any:
         """Return what an expression comes to."""
