@@ -61,14 +61,6 @@ class Clerk:
             time.sleep(0.5)
 
 
-class Broken(Clerk):
-    """Fails as a worker does that cannot load its model."""
-
-    def start(self) -> Event:
-        error = ResourceError("the model does not fit (worker on a host)", "use a smaller one")
-        return Failed(self.number, error)
-
-
 def dead(number: int) -> Clerk:
     """Die as a worker does whose plugin kills the interpreter."""
     os.kill(os.getpid(), signal.SIGKILL)
