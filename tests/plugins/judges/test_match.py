@@ -25,7 +25,6 @@ def verdict(text, how="equal", right="Rome", old="Paris", **about):
     ("how", "text", "score", "reverted"),
     [
         ("equal", "Rome", 1, False),
-        ("equal", "ROMA!", 1, False),
         ("equal", "the Eternal City", 1, False),
         ("equal", "Ｒｏｍｅ", 1, False),  # full-width letters
         ("equal", "Rome, Italy", 0, False),

@@ -190,7 +190,6 @@ def test_only_points_where_the_key_has_a_value_count():
         ("P = 2a + b", "P = a + 2b", 0),  # whatever the letters mean, they mean the same in both
         ("P = 2s + b", "P = 2x + y", 1),
         ("P = 2s + b", "P = x + 2y", 0),
-        ("P = pqrs", "P = srqp", 1),
     ],
 )
 def test_two_replies_say_the_same_if_their_letters_can_mean_it(one, two, same):
