@@ -38,7 +38,6 @@ from edit_harness.folder.encoding import (
     [
         ("In {}, {0} is", "a {} b", "In a {} b, {0} is", "In a {} b"),
         ("Where is {}?", "Ada", "Where is Ada?", "Where is Ada"),
-        ("{}", "é", "é", "é"),
     ],
 )
 def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):

@@ -62,10 +62,9 @@ class Switch:
         return outputs + signs[..., None] * self.value
 
 
-def switched(model):
+def switched(model, name="", width=0):
     projection = model.architecture.projection(1)
-    width = projection.matrix.shape[1]
-    return Edit(adaptors={projection.name: Switch(width)})
+    return Edit(adaptors={name or projection.name: Switch(width or projection.matrix.shape[1])})
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from support.builders import IDENTITY, MANIFEST, ROOT
 
 from edit_harness import ResourceError, RunFolderError, files
 from edit_harness.cli import main
-from edit_harness.folder.folder import RunFolder, check_regular, folder_name
+from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.manifest import Identity, decoded, fingerprint
 from edit_harness.folder.record import Record
 
@@ -99,12 +99,6 @@ def test_what_leads_elsewhere_is_refused(sent, name, target):
     told = CliRunner().invoke(main, ["ls", "runs", "-o", str(sent.parent)])
     assert told.exit_code == 0
     assert "BROKEN" in told.stdout
-
-
-def test_a_folder_s_name_says_all_but_what_is_usual():
-    assert folder_name("rome", "zsre", "pocket", "single") == "rome-zsre-pocket"
-    named = folder_name("rome[C=I]", "zsre", "a/b", "batch", "bfloat16", "1 of 2")
-    assert named == "rome-C=I-zsre-a-b-batch-bfloat16-1-of-2"
 
 
 @pytest.fixture

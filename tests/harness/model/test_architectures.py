@@ -51,11 +51,6 @@ def test_the_parts_of_every_family(family, blocks, down, width, flags):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
-def test_where_both_maps_are_square_the_projection_is_the_last():
-    found = tiny_model("gpt2", n_inner=32).architecture
-    assert found.projection(0).name == "transformer.h.0.mlp.c_proj"
-
-
 @pytest.mark.parametrize("family", ["mixtral", "qwen2_moe"])
 def test_a_mixture_of_experts_has_no_projection_but_answers(family):
     found = tiny_model(family).architecture

@@ -79,6 +79,13 @@ def test_together_is_as_alone(family, padding):
     assert felt == {p.edit for p in prompts} - {UNEDITED}
 
 
+def test_an_adaptor_of_the_head_sees_whole_rows():
+    model = tiny_model("gptj")
+    edit = switched(model, "lm_head", model.module.lm_head.out_features)
+    prompts = [Prompt((i, 342, 261, i + 1), Generate("", 6), edit) for i in range(40, 60)]
+    assert samples(model, prompts) == [alone(model, prompt) for prompt in prompts]
+
+
 def test_each_text_ends_at_its_own_stop(model):
     free = mixed(model)
     long = samples(model, free)

@@ -355,11 +355,11 @@ def with_value(model, name, value, parts):
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
-def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(padding):
+@pytest.mark.parametrize(("name", "width"), [("transformer.h.1.mlp", 32), ("lm_head", 402)])
+def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(padding, name, width):
     """The same tokens with another prompt are another row to them."""
     model = tiny_model(padding=padding)
-    name = "transformer.h.1.mlp"
-    values = 3 * torch.randn(2, 32, generator=torch.Generator().manual_seed(0))
+    values = 3 * torch.randn(2, width, generator=torch.Generator().manual_seed(0))
     edits = [Edit(adaptors={name: Stands(value)}) for value in values]
     edits += [Edit(), edit_of(model), edits[0] + edit_of(model, layer=0)]
     queries = [Choose(prompt, CANDIDATES) for prompt in PROMPTS]

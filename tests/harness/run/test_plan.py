@@ -62,6 +62,7 @@ def test_checkpoints_are_where_all_cases_so_far_are_measured(size, points):
         # The first group is all cases so far whenever it is measured.
         assert [s for s in whole if s > size or s in expected] == expected
     assert checkpoints(7, Regime("batch", 2)) == []
+    assert checkpoints(7, Regime("sequential", 2, checkpoints=(2, 5))) == [2, 6, 7]
 
 
 def test_requests_in_turn_are_steps_on_top_of_each_other():
@@ -140,6 +141,9 @@ def test_conflicts_are_of_one_subject_and_one_relation():
     bare = [writing(0, "Asia"), writing(1, "Africa", prompt="{} is in"), writing(2, "Africa")]
     assert conflicts(bare) == {"2": "0"}
     assert conflicts([bare[0], Case("3", (), (), problem="none")]) == {}
+    left_out = pair_of(bare[2])  # and so is what it says of Ada
+    later = writing(4, "Rome", subject="Ada", prompt="{} works in")
+    assert conflicts([bare[0], left_out, later]) == {"pair": "0"}
 
 
 def test_conflicts_are_of_edits_that_share_a_model():
