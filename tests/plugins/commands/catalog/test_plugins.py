@@ -60,9 +60,8 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     loud = f"import os\nprint('hi')\nos.environ['X'] = '1'\n{GOOD}"
     distribution(site, "quiz-good", loud, version="3.1")
     row = said(capsys)["quiz-good"]
-    assert [row[name] for name in ("version", "from", "modules", "state", "provides")] == [
-        "3.1", str(site), ["quiz_good"], "loaded", {"tasks": ["quiz"]}
-    ]  # fmt: skip
+    assert (row["version"], row["from"], row["state"]) == ("3.1", str(site), "loaded")
+    assert (row["modules"], row["provides"]) == (["quiz_good"], {"tasks": ["quiz"]})
     assert row["notes"] == ["changed the environment while it was loaded; that was put back"]
     code, out, _ = tell(capsys, "plugins")
     assert code == 0

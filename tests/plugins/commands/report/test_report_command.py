@@ -84,7 +84,7 @@ def test_the_layout_and_the_metrics_may_be_asked(tell, runs):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.md", "**"), ("a.tex", "% \\usepackage{boo"), ("a.csv", "measure,")]
+    ("name", "start"), [("a.md", "**"), ("a.txt", "Aft"), ("a.csv", "measure,")]
 )
 def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
     result = tell(*paths(runs), "--output", name)
@@ -117,6 +117,7 @@ def test_a_file_that_cannot_be_written(tell, runs):
 
 
 def test_a_run_that_is_not_finished_has_no_report(tell, tmp_path):
+    failed(tell(tmp_path), 2, "is no run folder")
     run = made(tmp_path, "none", count=1)
     run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))
     failed(tell(run.folder.path), 7, "is not finished: 4 records missing")
