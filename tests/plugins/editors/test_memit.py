@@ -312,6 +312,7 @@ def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
         save({layer: moment}, file)
     editor = replace(EDITORS["memit"], moments=tuple(map(str, files)))
     editor.prepare(model)
+    assert editor.moment_layers == (0, 1)
     digests = {f"moments.{layer}": sha256_of(file) for layer, file in enumerate(files)}
     assert editor.provenance == digests
     with pytest.raises(DataError, match="layer 1"):
