@@ -201,6 +201,10 @@ def drift(change):
 
 
 EFFICACY = "rows.4.after.0"
+SHARD = {
+    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": CASES, "spans": [[0, CASES]],
+    "visits": [[str(case), 1] for case in range(CASES)],
+}  # fmt: skip
 PREVIEW = {"precision": "half", "floor": 0.0, "largest": 0.0}
 MANIFEST = {
     "distributions that are none": put("manifest.distributions", 5),
@@ -210,7 +214,7 @@ MANIFEST = {
     "a judge without a version": put("manifest.judged_by", {"name": "match"}),
     "a seed below 0": identity("seed", -1),
     "a regime that there is not": identity("regime.mode", "at leisure"),
-    "a shard": put("manifest.shard", {"number": 1, "of": 2}),
+    "a shard": put("manifest.shard", SHARD),
     "no identity": drop("manifest.identity"),
     "a fingerprint of one's own": put("manifest.fingerprint", "0" * 64),
     "a contact without end": put("submission.contact", "x" * 1001),
