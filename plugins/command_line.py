@@ -106,7 +106,7 @@ class Alias(click.Command):
     """An old name of a command."""
 
     def __init__(self, *now: str) -> None:
-        super().__init__(None)
+        super().__init__(None, hidden=True)
         self.now = now
 
     def make_context(

@@ -237,9 +237,7 @@ def written(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         cause = f"the run folder {path} cannot be written: {error.strerror}"
-        raise ResourceError(
-            cause, "see to that place, or name another: --output-path DIR"
-        ) from None
+        raise ResourceError(cause, "see to that place, or name another: --output DIR") from None
 
 
 def _check_weights(path: Path, identity: Identity, model: str) -> None:

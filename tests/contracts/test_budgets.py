@@ -1,4 +1,4 @@
-"""The size of the house: what a stranger has to read. Ceilings only fall; what would break one pays with a deletion."""
+"""The size of the house: what a stranger has to read. What would break a budget pays with a deletion."""
 
 import ast
 from collections import Counter
@@ -20,18 +20,7 @@ MUST = {
     "harness/ and plugins/": 40_000,
     "tests/": 32_000,
 }
-"""Lines of .py files, docstrings and blanks included: what is aimed at."""
-CEILINGS = {
-    "files flat in harness/": 11,
-    "what one reads to see how a number comes about": 3_300,
-    "harness/ without testing/": 9_600,
-    "plugins/commands/": 10_500,
-    "harness/ and plugins/": 40_000,
-    "tests/": 38_400,
-}
-"""What may not be exceeded now."""
-SLACK = 0.02
-"""A ceiling that is further than this above what is there is lowered."""
+"""Lines of .py files, docstrings and blanks included: what may not be exceeded."""
 FILE, FUNCTION = 350, 60
 """The most lines of a file and of a function."""
 USUAL, LONG = 8, 25
@@ -61,12 +50,8 @@ def found():
 
 
 @pytest.mark.parametrize("what", MUST)
-def test_the_house_stays_within_its_ceilings(what):
-    there, ceiling = found()[what], CEILINGS[what]
-    told = f"{what}: {there:,} of {ceiling:,}; at the end {MUST[what]:,}"
-    print(told)
-    assert there <= ceiling, f"{told}: take something out"
-    assert there >= ceiling * (1 - SLACK) or there <= MUST[what], f"{told}: lower the ceiling"
+def test_the_house_stays_within_its_budgets(what):
+    assert found()[what] <= MUST[what], "take something out"
 
 
 def nodes(*tops):

@@ -1,7 +1,8 @@
-"""What README and docs show is run: commands exist, and code does what it says."""
+"""What README and docs show is run, and what they say of hooks and of public names is so."""
 
 import contextlib
 import importlib
+import inspect
 import json
 import re
 import shlex
@@ -10,10 +11,14 @@ from pathlib import Path
 import click
 import pytest
 from support.builders import ROOT, record
-from support.pages import DOCS, PAGES, TUTORIALS, blocks, files
+from support.pages import DOCS, PAGES, blocks, files
 
+from edit_harness import evaluate, hookspecs
 from edit_harness.cli import main
 from edit_harness.registry.registry import Plugins
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.commands.report.facts import sound
+from edit_harness_plugins.controls.effects import side_effects
 
 
 def commands() -> list[str]:
@@ -74,11 +79,6 @@ def test_what_documents_import_is_there():
             importlib.import_module(f"{module}.{name}")
 
 
-def test_the_plugin_of_the_readme_is_that_of_the_tutorial_which_is_run():
-    (shown,) = files(ROOT / "README.md").items()
-    assert shown in files(TUTORIALS["editor"][0]).items()
-
-
 def test_the_python_of_the_readme_and_the_quick_start_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for page in (ROOT / "README.md", DOCS / "quickstart.md"):
@@ -107,11 +107,6 @@ def headings(file) -> set[str]:
 
 
 def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
-    from edit_harness import evaluate
-    from edit_harness.testing import tiny_model
-    from edit_harness_plugins.commands.report.facts import sound
-    from edit_harness_plugins.controls.effects import side_effects
-
     (source,) = (b for b in blocks(ROOT / "docs/reference/hooks.md", "python") if "(Control)" in b)
     monkeypatch.chdir(tmp_path)
     Path("sentences.py").write_text(source)
@@ -126,3 +121,72 @@ def test_the_control_of_the_hooks_page_runs(tmp_path, monkeypatch):
         "loglikelihood": 0,
         "perplexity": 0,
     }
+
+
+# The reference of the hooks and the promise of what is public
+
+
+HOOKS = {name: value for name, value in vars(hookspecs).items() if name.startswith("edit_harness_")}
+BROUGHT = ["edit_harness_register_builders", "edit_harness_register_packs"]
+"""The hooks of kinds that bundled commands bring."""
+
+
+def sections() -> dict[str, str]:
+    """Return the text under each heading of the second level."""
+    _, *parts = re.split(r"(?m)^## ", (DOCS / "reference/hooks.md").read_text("utf-8"))
+    return {head: body for head, _, body in (part.partition("\n") for part in parts)}
+
+
+def arguments(text: str) -> list[str]:
+    """Return what the items of a section explain."""
+    return re.findall(r"^- `(\w+)`: \S", text, re.MULTILINE)
+
+
+def test_every_hook_has_a_section_and_every_section_is_of_a_hook():
+    shown = [head for head in sections() if head.startswith("edit_harness_")]
+    assert sorted(shown) == sorted([*HOOKS, *BROUGHT])
+    kinds = Plugins.bundled().kinds
+    assert {f"edit_harness_register_{kind}s" for kind in kinds} < {*HOOKS, *BROUGHT}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_argument_of_a_hook_is_explained(hook):
+    assert arguments(sections()[hook]) == list(inspect.signature(HOOKS[hook]).parameters)
+
+
+@pytest.mark.parametrize("page", ["reference/hooks.md", "how-to/plugins.md"])
+def test_no_hook_is_named_that_does_not_exist(page):
+    named = re.findall(r"edit_harness_register_\w+", (DOCS / page).read_text("utf-8"))
+    assert named
+    assert set(named) <= {*HOOKS, *BROUGHT}
+
+
+def promised() -> list[tuple[str, list[str]]]:
+    """Return the rows of the table of what is public: a module or a class, and its names."""
+    text = (DOCS / "how-to/plugins.md").read_text("utf-8").partition("## What stays as it is")[2]
+    found = re.findall(r"^\| `(edit_harness[\w.]*)` \| (.*) \|$", text, re.MULTILINE)
+    return [(owner, re.findall(r"`(\w+)`", names)) for owner, names in found]
+
+
+@pytest.mark.parametrize(("owner", "names"), promised(), ids=[owner for owner, _ in promised()])
+def test_what_is_promised_is_there(owner, names):
+    model = tiny_model()
+    batch = model.batch([(1, 2)])
+    objects = {
+        "Model": model,
+        "Architecture": model.architecture,
+        "Projection": model.architecture.projection(0),
+        "Tokens": model.tokens,
+        "Continuation": model.tokens.split("Ada lives in", "Rome"),
+        "Batch": batch,
+        "Places": batch.places([0], [1]),
+    }
+    module, _, last = owner.rpartition(".")
+    if last in objects:
+        found = objects[last]
+        assert type(found) is getattr(importlib.import_module(module), last)
+    else:
+        found = importlib.import_module(owner)
+    assert names
+    for name in found.__all__ if names == ["__all__"] else names:
+        assert hasattr(found, name), f"{owner}.{name}"

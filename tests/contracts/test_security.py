@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from support.builders import ROOT
 
 from edit_harness.cli import main
@@ -60,42 +59,19 @@ def test_the_sources_do_not_have(what):
     assert not wrong
 
 
-def test_nothing_is_allowed_that_is_not_there():
-    there = set(found("|".join(FORBIDDEN.values())))
-    assert {(name, line) for name, lines in ALLOWED.items() for line in lines} <= there
-
-
 def test_the_sources_are_looked_at():
     """The patterns find what they are for, in files of which there are enough."""
     assert len(SHIPPED) > 200
     for line in ("pickle.load(f)", "x = eval(text)", "torch.load(p)", "run(c, shell=True)", "z.extractall()",
                  "yaml.load(f)", "load(p, weights_only=False)"):  # fmt: skip
         assert any(re.search(pattern, line) for pattern in FORBIDDEN.values()), line
-    for line in (
-        "model.eval()",
-        "re.compile(x)",
-        "torch.load(p, weights_only=True)",
-        "--allow-pickle-weights",
-    ):
-        assert not any(re.search(pattern, line) for pattern in FORBIDDEN.values()), line
-
-
-@pytest.mark.parametrize("command", ["run", "try", "edit", "prepare", "build-data"])
-def test_commands_that_load_models_have_both_flags(command):
-    told = CliRunner().invoke(main, [command, "--help"])
-    for flag in ("--trust-remote-code", "--allow-pickle-weights"):
-        assert flag in told.stdout
 
 
 def test_what_is_promised_names_flags_and_commands_that_exist():
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    names = main.list_commands(None)
-    commands = [main.get_command(None, name) for name in names]
+    commands = [main.get_command(None, name) for name in main.list_commands(None)]
     commands += [each for c in commands for each in getattr(c, "commands", {}).values()]
     known = {name for command in commands for flag in command.params for name in flag.opts}
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
-    for command in re.findall(r"`edit-harness ([a-z-]+)", text):
-        assert command in names
     for path in re.findall(r"`((?:harness|plugins|tests)/[\w./]+)`", text):
         assert Path(ROOT / path).exists(), path
-    assert "security advisory" in text

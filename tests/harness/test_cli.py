@@ -6,7 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 from support.builders import record
@@ -17,7 +16,6 @@ import edit_harness_plugins
 from edit_harness import cli
 from edit_harness.cli import main
 from edit_harness.testing.tiny import tiny_model
-from edit_harness_plugins.editors import EDITORS
 
 FAST = "steps=3,context_count=1"
 
@@ -64,7 +62,6 @@ def test_the_main_job(tell, tmp_path):
     names = [line.split()[0] for line in result.stdout.splitlines()]
     assert names == ["Metric", "ES", "PS", "NS", "NS+", "S", "EM", "PM", "NM", "NM+", "NKL", "NKL+"]
     assert "99% CI" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
     assert "numbers are a demonstration" in result.stderr
     (run,) = (tmp_path / "results").iterdir()
     assert len((run / "samples.jsonl").read_text().splitlines()) == 3
@@ -98,7 +95,6 @@ def test_combinations_end_in_one_table(tell, tmp_path):
              for s in "01"]  # fmt: skip
     assert sorted({tuple(row) for row in rows}) == pairs
     assert len(list((tmp_path / "results").iterdir())) == len(pairs)
-    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_settings_reach_the_editors_that_have_them(tell):
@@ -108,18 +104,11 @@ def test_settings_reach_the_editors_that_have_them(tell):
 
 
 def test_json_is_all_there_is_on_stdout(tell):
-    """What is read back says as much as its flags allow."""
-    result = rome(tell, "--json")
-    found = json.loads(result.stdout)
+    found = json.loads(rome(tell, "--json").stdout)
     assert (found["cases"], found["failed"], found["editor"]) == (2, {}, "rome")
-    estimate = {k: v for k, v in found["results"].items() if k.startswith("post_NS+")}
-    kinds = ("", "_high", "_low", "_n")
-    assert sorted(estimate) == [f"post_NS+{kind},single" for kind in kinds]
-    assert estimate["post_NS+_low,single"] <= estimate["post_NS+,single"]
-    quiet = rome(tell, "-q")
-    assert quiet.stderr == ""
-    assert "NKL-paper" not in quiet.stdout
-    assert "NKL-paper" in rome(tell, "-v").stdout
+    estimate = [k for k in found["results"] if k.startswith("post_NS+")]
+    assert sorted(estimate) == [f"post_NS+{kind},single" for kind in ("", "_high", "_low", "_n")]
+    assert rome(tell, "-q").stderr == ""
 
 
 def test_samples_and_metrics_are_chosen(tell):
@@ -167,19 +156,6 @@ def test_every_variable_that_is_read_is_known():
     assert read == set(cli.VARIABLES)
 
 
-def test_variables_are_called_as_flags_are():
-    context = click.Context(main)
-    commands = [main.get_command(context, name) for name in main.list_commands(context)]
-    reading = [each for each in commands if "auto_envvar_prefix" in each.context_settings]
-    options = [option for each in reading for option in each.params]
-    for option in options:
-        if not getattr(option, "allow_from_autoenv", False):
-            continue
-        flags = [flag.lstrip("-").replace("-", "_") for flag in option.opts]
-        known = option.name in ("as_json", "form", "imported", "list_", "number", "out", "words")
-        assert known or option.name in flags
-
-
 def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
     rows = [record(0), record(1, subject="Bob " * 600)]
     (tmp_path / "facts.json").write_text(json.dumps(rows))
@@ -199,41 +175,21 @@ def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "parts"),
     [
-        (("-e", "romme"), 3, ("no editor 'romme'; did you mean rome or r-rome?", "installed: alphaedit, emmet")),
-        (("-t", "counterfacts"), 3, ("did you mean counterfact",)),
-        (("--metrics", "sucess"), 3, ("did you mean success?",)),
         (("show", "roem"), 3, ("did you mean rome",)),
-        (("plugin",), 2, ("did you mean plugins?",)),
-        (("--no-such-flag",), 2, ("No such option",)),
         (("-q", "compare", "A", "B"), 2, ("A is no run folder",)),
         (("leaderboard", "submit", "A"), 2, ("submit --contact TEXT --tuned-on TEXT",)),
-        (("-e", "rome", "--editor-args", "lyer=3"), 2, ("did you mean layer", "its fields:")),
-        (("-e", "rome", "--editor-args", "layer=x"), 2, ("layer='x' is not int",)),
-        (("-e", "rome", "--editor-args", "layer"), 2, ("KEY=VALUE",)),
-        (("-e", "rome", "--editor-args", "lr=nan"), 2, ("lr=nan is not float > 0",)),
-        (("-e", "rome", "--editor-args", "steps=0"), 2, ("steps=0 is not int >= 1",)),
         (("-e", "rome", "-L", "1", "--editor-args", "layer=99"), 3, ("no layer 99", "0 to 5")),
-        (("--seed", "-1"), 2, ("'-1' is no whole number from 0 on",)),
         (("--seed", "9" * 26), 2, ("no whole number",)),
         (("-b", "0"), 2, ("no whole number from 1 on",)),
         (("--editor", ","), 2, ()),
-        (("--model", ""), 2, ()),
-        (("--model-args", "revison=x"), 2, ("no model argument 'revison'",)),
-        (("-e", "none", "-m", "pokcet"), 4, ("did you mean pocket?",)),
-        (("-e", "none", "-m", "./nope"), 4, ("folder ./nope does not exist",)),
         (("try", "--subject", "Ada"), 2, ("a fact has three parts", "--target")),
         (("prepare", "-e", "grace", "--data", "x"), 2, ("grace has no use for --data",)),
-        (("prepare", "-e", "rome", "--data", "x"), 2, ("rome has no use for --data",)),
-        (("prepare", "-e", "grace", "--import", "x"), 2, ("grace has no use for --import",)),
         (("prepare", "-e", "memit", "--import", "x"), 2, ("holds one layer", "import each")),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, tuple) else None,
 )  # fmt: skip
 def test_what_is_typed_wrong_is_told_with_what_to_type(tell, args, code, parts):
     failed(tell(*args), code, *parts)
-
-
-# What is wrong, and what to do
 
 
 def test_one_combination_that_fails_does_not_take_the_others_with_it(tell, folder, facts):
@@ -247,21 +203,6 @@ def test_one_combination_that_fails_does_not_take_the_others_with_it(tell, folde
     table = result.stdout[result.stdout.index("Editor") :]
     first = [line.split()[0] for line in table.splitlines()[:4]]
     assert first == ["Editor", "none", "none", "rome"]
-
-
-def test_one_damaged_folder_does_not_take_the_other_editors_with_it(tell, folder, facts, tmp_path):
-    args = ("-m", folder, "--task-args", f"data={facts}", "-t", "counterfact", "-o", "out")
-    assert tell("-e", "ft,none", "--editor-args", "layer=0", *args).exit_code == 0
-    (samples,) = tmp_path.glob("out/ft-*/samples.jsonl")
-    samples.write_text("{\n" + samples.read_text())
-    (other,) = tmp_path.glob("out/none-*/samples.jsonl")
-    whole = other.read_text()
-    other.write_text("")
-    result = tell("-e", "ft,none", "--editor-args", "layer=0", *args)
-    assert result.exit_code == 7
-    assert "row 0 of" in result.stderr
-    assert len(other.read_text().splitlines()) == len(whole.splitlines()) == 3
-    assert samples.read_text().startswith("{\n")
 
 
 def test_missing_statistics_name_the_command_that_makes_them(tell, folder, facts, tmp_path):
@@ -281,21 +222,6 @@ def test_missing_statistics_name_the_command_that_makes_them(tell, folder, facts
     assert "are there" in tell(*prepare).stdout
 
 
-# The other commands
-
-
-def test_ls_and_plugins_name_everything(tell):
-    listed = tell("ls").stdout
-    for name in ("rome", "ft-l", "counterfactplus", "nkl", "pocket"):
-        assert name in listed
-    assert max(map(len, listed.splitlines())) <= 80
-    editors = json.loads(tell("ls", "editors", "--json").stdout)["editors"]
-    assert [e["name"] for e in editors] == sorted(EDITORS)
-    assert "adaptors" not in listed
-    assert "codebook" in tell("ls", "adaptors").stdout
-    assert "edit-harness" in tell("plugins").stdout
-
-
 def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
     tell("ls")
     tell("show", "rome")
@@ -308,27 +234,15 @@ def test_try_shows_both_sides(tell):
                   "Sophia Loren", "--target", "Japan", "--ask", "Umberto Eco is a citizen of")  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count("max logit") == 4
-    assert "before" in result.stdout
-    assert "Sophia Loren is a citizen of Japan. Umberto Eco" in " ".join(result.stdout.split())
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    shown = json.loads(tell("try", "--editor-args", FAST, "--json").stdout)
-    before = shown["views"][0]["before"]
-    logits = [each["logit"] for each in before["top"]]
-    assert logits[0] == before["max_logit"] == max(logits)
+    shown = json.loads(tell("try", "--editor-args", FAST, "--json").stdout)["views"][0]["before"]
+    logits = [each["logit"] for each in shown["top"]]
+    assert logits[0] == shown["max_logit"] == max(logits)
 
 
 def test_version_and_help(tell):
     assert tell("--version").stdout.startswith("edit-harness 0.")
     assert "--editor rome --task counterfactplus" in " ".join(tell("--help").stdout.split())
-    for command in ("run", "ls", "show", "plugins", "prepare", "try"):
-        assert command in tell("--help").stdout
-        assert tell(command, "--help").exit_code == 0
-
-
-def test_metrics_with_nothing_to_measure_say_so(tell):
-    result = tell("-e", "none", "-t", "counterfact", "--metrics", "fluency", "-L", 1)
-    assert result.exit_code == 0
-    assert "fluency: nothing to measure in these cases" in result.stderr
+    assert "check" in tell("plugins", "--help").stdout
 
 
 def test_a_run_that_is_there_already_says_that_it_is_read_back(tell, tmp_path):

@@ -1,3 +1,6 @@
+"""Requests, cases and answers, and their way into a run folder and back."""
+
+import json
 import math
 from dataclasses import asdict
 
@@ -8,9 +11,11 @@ from edit_harness import (
     Case,
     Choose,
     DataError,
+    Distribution,
     Divergence,
     Drift,
     Generate,
+    Key,
     NextToken,
     Probe,
     Request,
@@ -18,7 +23,14 @@ from edit_harness import (
     Text,
     Verdict,
 )
-from edit_harness.folder.encoding import decode_case, encode_case, unchanged
+from edit_harness.files import dumps
+from edit_harness.folder.encoding import (
+    decode_answer,
+    decode_case,
+    encode_answer,
+    encode_case,
+    unchanged,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +38,6 @@ from edit_harness.folder.encoding import decode_case, encode_case, unchanged
     [
         ("In {}, {0} is", "a {} b", "In a {} b, {0} is", "In a {} b"),
         ("Where is {}?", "Ada", "Where is Ada?", "Where is Ada"),
-        ("{}", "é", "é", "é"),
     ],
 )
 def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):
@@ -61,17 +72,6 @@ def test_white_space_around_texts_is_left_out():
     assert Generate(" Ada lives in ") == Generate("Ada lives in")
     assert Generate("\nAda lives in\n ").prompt == "\nAda lives in\n", "a new line is meant"
     assert Generate("").prompt == ""
-
-
-def test_a_case_knows_which_of_its_texts_had_white_space_around_them():
-    request = Request("{} lives in", "Ada", " Paris", "Rome")
-    probes = (
-        Probe("efficacy", Choose("Ada lives in ", (" Paris", "Rome"))),
-        Probe("efficacy", Drift("Ada lives in ")),
-    )
-    case = Case("0", (request,), probes)
-    assert case.trimmed == {" Paris", "Ada lives in "}
-    assert decode_case(encode_case(case)) == case
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,46 @@ def test_what_an_edit_leaves_as_it_is():
     assert not unchanged([Divergence(0.0, 0.0, 9)], [Divergence(0.1, 0.1, 9)])
     assert unchanged([Text("a")], [Text("a", Verdict("pending"))])
     assert not unchanged([Text("a")], [Text("b")])
+
+
+CASE = Case(
+    "7",
+    (Request("{} is", "Ada", "Paris", "Rome"), Request("{} was", "Bob", "Oslo")),
+    (
+        Probe("efficacy", Choose("Ada is", ("Paris", "Rome")), {"kind": "x"}),
+        Probe("neighborhood", Drift("Bob is")),
+        Probe("neighborhood", NextToken("Bob is")),
+        Probe(
+            "instance",
+            Generate("1 + 1 =", 5, 2, 3, max_tokens=9, to_the_end=True, stop="\n"),
+            key=Key("number", "2", "3", {"unit": "", "steps": True}),
+        ),
+    ),
+    {"relation": "P1"},
+)
+
+
+@pytest.mark.parametrize("case", [CASE, Case("8", (), (), problem="no subject")])
+def test_cases_come_back_as_they_were(case):
+    assert decode_case(json.loads(dumps(encode_case(case)))) == case
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Text("in Paris {} \u2028 \ud800"),
+        Text("x + y", Verdict("undecided", 0.0, True, "not read", "raw")),
+        Text("", Verdict("pending")),
+        Text("", Verdict("unparsed", raw="I cannot say")),
+        Text("x", Verdict("decided", 0.0, ratings={"sexism": -1.0}, served="a/b", swapped=False, usage={"tokens": 12})),
+        Divergence(0.5, 0.25, 7),
+        Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 9), (4,))),
+    ],
+)  # fmt: skip
+def test_answers_come_back_as_they_were(answer):
+    assert decode_answer(json.loads(dumps(encode_answer(answer)))) == answer
+
+
+def test_distributions_are_not_stored():
+    assert encode_answer(Distribution([0.0], 1.0)) is None
+    assert decode_answer(None) is None

@@ -1,4 +1,4 @@
-"""Hooks by which a package adds a command, a kind of components, a check of answers, a word at the end of a run."""
+"""Hooks by which a package, or a file that a user names, adds commands and kinds and takes part in a run."""
 
 import os
 from types import SimpleNamespace
@@ -9,9 +9,11 @@ from click.testing import CliRunner
 import edit_harness as eh
 from edit_harness import hookimpl
 from edit_harness.cli import main
-from edit_harness.errors import PluginError, RunFolderError
+from edit_harness.errors import PluginError
+from edit_harness.folder.folder import RunFolder
 from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
+from edit_harness.run.controls import ID
 
 HELLO = """
 import click
@@ -77,18 +79,6 @@ def test_a_command_of_a_package_is_called_as_ours_are(tell):
     assert "is no click command" in " ".join(result.stderr.split())
 
 
-def test_two_packages_with_one_command_are_told_apart(tell, tmp_path, monkeypatch):
-    (tmp_path / "other.py").write_text(HELLO.replace("hello {name}", "bye {name}"))
-    both = os.pathsep.join(str(tmp_path / name) for name in ("greeting.py", "other.py"))
-    monkeypatch.setenv(packages.FILES, both)
-    result = tell("hello")
-    assert result.exit_code == 3
-    assert "say which: greeting.py/hello or other.py/hello" in " ".join(result.stderr.split())
-    assert tell("other.py/hello").stdout == "bye world\n"
-    assert "greeting.py/hello" in tell("--help").stdout
-    assert "Edit case by case" in tell("edit-harness/run", "--help").stdout
-
-
 def test_a_broken_file_is_told_where_its_command_is_missed(tell, tmp_path, monkeypatch):
     (tmp_path / "greeting.py").write_text("no Python")
     assert "greeting.py could not be loaded: SyntaxError" in " ".join(tell("hello").stderr.split())
@@ -119,14 +109,6 @@ def test_how_a_command_ends(tell, tmp_path, does, code, told):
     if code == 3:
         assert "Traceback" not in result.stderr
         assert "Traceback" in tell("hello", "--debug").stderr
-
-
-def test_the_bundled_commands_are_there_whatever_is_left_out(monkeypatch):
-    monkeypatch.setenv(packages.ONLY, "")
-    listed = CliRunner().invoke(main, ["--help"]).stdout
-    assert "\n  run " in listed
-    assert "\n  leaderboard " in listed
-    assert CliRunner().invoke(main, ["ls", "executors"]).stdout.count("local") == 1
 
 
 class Recipe:
@@ -171,28 +153,47 @@ def test_a_package_is_told_of_a_finished_run(also, tmp_path):
     assert run.folder.notes[-1] == "mine.txt has a further table"
 
 
-def test_a_package_objects_to_answers(also, tmp_path):
-    seen = []
-
-    def check(source, identity, answered):
-        seen.append((identity.task.name, [case.id for case, _ in answered()]))
-        return "I know this model otherwise"
-
-    also(edit_harness_check_answers=check)
-    with pytest.raises(RunFolderError, match="I know this model otherwise; the new rows were with"):
-        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
-    assert seen == [("counterfact", ["0", "1"])]
+HEAD = "import torch\nfrom edit_harness import Choose, NextToken, hookimpl\n@hookimpl\n"
+BATCH = ("--edit-mode", "batch", "--edit-batch-size", "2")
 
 
-def test_what_a_hook_raises_is_told_with_its_plugin(also, tmp_path):
-    """The rows and the results are there."""
+@pytest.fixture
+def told(tmp_path):
+    """Run two cases with a plugin; returns the exit code, what was said in one line, and the run's folder."""
 
-    def finished(run):
-        raise ValueError("what its author did not think of")
+    def told(code, *flags):
+        (tmp_path / "mine.py").write_text(HEAD + code)
+        out, plugin = str(tmp_path / "out"), str(tmp_path / "mine.py")
+        command = ["-e", "none", "-L", "2", "--plugin", plugin, "-o", out, *flags, "--quiet"]
+        result = CliRunner().invoke(main, command)
+        folders = map(RunFolder, (tmp_path / "out").glob("*"))
+        return result.exit_code, " ".join(result.stderr.split()), *folders
 
-    also(edit_harness_run_finished=finished)
-    told = r"edit_harness_run_finished of .* failed: ValueError: what its author"
-    with pytest.raises(PluginError, match=told):
-        eh.evaluate("none", "counterfact", limit=2, output=tmp_path)
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "results.json").exists()
+    return told
+
+
+def test_what_a_plugin_watches_is_asked_instead_of_the_bundled_text(told):
+    watch = "def edit_harness_watch(model):\n    return Choose('Ada', ('lives in Rome',))\n"
+    code, _, folder = told(watch, *BATCH)
+    (asked,) = (record for record in folder.records() if record.case == ID)
+    assert (code, len(asked.after)) == (0, 1)
+    assert len(asked.after[0]["logprobs"][0]) < 6  # and not the tokens of the bundled text
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("def edit_harness_try_model(model, case):\n    raise ValueError('no')\n", "try_model of mine.py failed: ValueError: no"),
+        ("def edit_harness_watch(model):\n    return NextToken('Ada')\n", "watch of mine.py failed: TypeError: it returned NextToken"),
+        ("def edit_harness_preview(model, cases):\n    return {}\n", "preview of mine.py failed: TypeError: it returned {}, which is no Preview"),
+        ("def edit_harness_load_model(source, options):\n    return 42\n", "load_model of mine.py failed: TypeError: it returned 42, which is no Model"),
+        ("def edit_harness_try_model(model, case):\n    with torch.no_grad():\n        next(model.module.parameters()).add_(1)\n",
+         "a plugin's edit_harness_try_model changed the model itself"),
+        ("def edit_harness_try_model(", "mine.py could not be loaded: SyntaxError"),
+        ("def edit_harness_watch(modell):\n    return None\n", "mine.py could not be loaded: "),
+    ],
+)  # fmt: skip
+def test_what_a_hook_does_wrong_is_told_with_its_name(told, code, cause):
+    number, said, *folders = told(code, *BATCH)
+    assert (number, cause in said) == (3, True), said
+    assert not any(len(folder.records()) for folder in folders)

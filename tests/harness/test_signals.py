@@ -1,12 +1,18 @@
-"""What ends a run from outside: the code, what is kept, and that a second signal waits for nothing."""
+"""What comes from outside a run: signals that end it, and another writer of its folder."""
 
+import errno
+import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
+
+from edit_harness.errors import ResourceError, RunFolderError
+from edit_harness.files import locked
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 STUBBORN = """
@@ -19,25 +25,6 @@ try:
 finally:
     print("caught", flush=True)
     time.sleep(60)
-"""
-
-HELD = """
-import os, signal
-
-from edit_harness.errors import Terminated
-from edit_harness.cli import handle_signals
-from edit_harness_plugins.commands.distributed.on_ray import held
-
-handle_signals()
-try:
-    with held():
-        os.kill(os.getpid(), signal.SIGTERM)
-        print("behind", flush=True)
-    print("never")
-except Terminated:
-    print("raised", flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
-print("never")
 """
 
 
@@ -88,12 +75,6 @@ def test_a_second_signal_ends_it_at_once(second):
     assert process.returncode == CODES[second]
 
 
-def test_a_signal_waits_for_the_end_of_a_block():
-    process = started("-c", HELD)
-    assert process.communicate(timeout=20)[0] == "behind\nraised\n"
-    assert process.returncode == CODES[signal.SIGTERM]
-
-
 def test_a_closed_terminal_does_not_end_what_nohup_started():
     process = started("-c", STUBBORN, ignoring=[signal.SIGHUP])
     assert process.stdout.readline() == "ready\n"
@@ -102,3 +83,56 @@ def test_a_closed_terminal_does_not_end_what_nohup_started():
     assert process.stdout.readline() == "caught\n"
     process.kill()
     process.communicate(timeout=20)
+
+
+HERE = socket.gethostname()
+WRITER = """
+import sys
+from pathlib import Path
+from edit_harness.files import locked
+with locked(Path(sys.argv[1]), "wait"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_at_a_time(tmp_path):
+    with locked(tmp_path, "wait for it"):
+        with pytest.raises(RunFolderError) as error, locked(tmp_path, "wait for it"):
+            pass
+        assert f"in use by pid {os.getpid()} on host {HERE} since " in error.value.cause
+        assert error.value.code == 7
+        assert error.value.remedy.startswith("wait for it")
+    with pytest.raises(KeyError), locked(tmp_path, ""):
+        raise KeyError
+    with locked(tmp_path, ""):
+        pass
+
+
+def test_another_process_is_kept_away_until_it_is_killed(tmp_path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(RunFolderError, match=f"pid {process.pid} on"), locked(tmp_path, ""):
+            pass
+        process.kill()
+        process.wait()
+        with locked(tmp_path, ""):
+            pass
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOLCK])
+def test_where_there_are_no_locks_it_goes_on_without(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with locked(tmp_path, ""):
+        pass
+
+
+def test_a_lock_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "lock").mkdir()
+    told = "lock cannot be written: Is a directory"
+    with pytest.raises(ResourceError, match=told), locked(tmp_path, ""):
+        pass

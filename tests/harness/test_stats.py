@@ -46,10 +46,12 @@ def test_cases_that_agree_have_the_interval_of_what_they_do_not_show():
 
 
 @pytest.mark.parametrize("cases", [0, 1])
-@pytest.mark.parametrize("made", [estimates, bootstrap])
-def test_too_few_cases_for_an_interval(cases, made):
+@pytest.mark.parametrize(
+    ("made", "given"), [(estimates, {"limits": {"a": stats.SHARE}}), (bootstrap, {})]
+)
+def test_too_few_cases_for_an_interval(cases, made, given):
     """Item 2 of issue 18: of one case there is none."""
-    found = made({"a": np.full(cases, 0.5)}, column_means)["a"]
+    found = made({"a": np.full(cases, 0.5)}, column_means, **given)["a"]
     np.testing.assert_equal(astuple(found), (0.5 if cases else NAN, NAN, NAN, cases))
 
 
@@ -87,6 +89,9 @@ def test_a_mean_between_limits_varies_no_more_than_a_share():
     values = np.random.default_rng(0).beta(4, 2, size=100)  # these vary less, and have their own
     other = estimates({"a": values}, column_means, {"a": stats.SHARE})["a"]
     assert (other.low, other.high) == pytest.approx(bent(values))
+    yes = np.array([1.0] * 17 + [0.0] * 13)
+    plain = estimates({"a": yes}, column_means, {"a": (-1.0, 1.0)})["a"]
+    assert plain.low == pytest.approx(bent(yes)[0]), "no share, though all are 0 or 1"
     doubled = estimates({"a": 2 * values - 1}, column_means, {"a": (-1.0, 1.0)})["a"]
     assert (doubled.low, doubled.high) == pytest.approx((2 * other.low - 1, 2 * other.high - 1))
 

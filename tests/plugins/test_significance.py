@@ -32,27 +32,14 @@ def varied(*lists):
     assume(any(len(set(values)) > 1 for values in lists))
 
 
-# One sample
-
-
 @given(samples)
 def test_one_sample_is_that_of_scipy(values):
     varied(values)
-    found, theirs = significance.one_sample(values), scipy_stats.ttest_1samp(values, 0)
+    found, theirs = significance.one_sample([*values, NAN]), scipy_stats.ttest_1samp(values, 0)
+    assert found.n == len(values)
     low, high = theirs.confidence_interval(0.95)
     assert [found.t, found.p] == pytest.approx([theirs.statistic, theirs.pvalue], rel=CLOSE)
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
-
-
-@given(samples, st.randoms(use_true_random=False))
-def test_neither_order_nor_gaps_nor_unit_matter(values, shuffler):
-    varied(values)
-    found = significance.one_sample(values)
-    mixed = [1024 * v for v in (*values, NAN, NAN)]  # a power of 2, which rounds nothing
-    shuffler.shuffle(mixed)
-    again = significance.one_sample(mixed)
-    assert again.n == found.n
-    assert [again.t, again.p] == pytest.approx([found.t, found.p], rel=CLOSE, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=1, max_size=60))
@@ -65,27 +52,16 @@ def test_sums_suffice(values):
         assert [*vars(found).values()] == pytest.approx([*vars(direct).values()], rel=CLOSE)
 
 
-@pytest.mark.parametrize(
-    ("values", "mean", "n"),
-    [
-        ([NAN, NAN], None, 0),
-        ([0.5, NAN], 0.5, 1),
-        ([0.0] * 5, 0.0, 5),
-        ([0.1] * 3, 0.1, 3),  # their mean is another number than 0.1
-        ([1e-17] * 4, 1e-17, 4),
-    ],
-)
-def test_what_does_not_vary_is_no_find(values, mean, n):
+def test_what_does_not_vary_is_no_find():
     """Where scipy says nan, or a p of 0."""
-    found = significance.one_sample(values)
-    assert found == TTest(found.mean, None, None, None, None, n)
-    assert found.mean == (mean if mean is None else pytest.approx(mean, rel=1e-12))
-    sums = (n * mean, n * mean * mean) if n else (0.0, 0.0)
-    told = sums[0] / n if n else None
-    assert significance.of_sums(n, *sums) == TTest(told, None, None, None, None, n)
-
-
-# Two samples
+    assert significance.one_sample([NAN, NAN]) == TTest(None, None, None, None, None, 0)
+    assert significance.of_sums(0, 0.0, 0.0) == TTest(None, None, None, None, None, 0)
+    # The mean of three times 0.1 is another number than 0.1.
+    for values, mean, n in (([0.5, NAN], 0.5, 1), ([0.1] * 3, 0.1, 3), ([1e-17] * 4, 1e-17, 4)):
+        found = significance.one_sample(values)
+        assert found == TTest(pytest.approx(mean, rel=1e-12), None, None, None, None, n)
+        sums = (n * mean, n * mean * mean)
+        assert significance.of_sums(n, *sums) == TTest(sums[0] / n, None, None, None, None, n)
 
 
 @given(st.lists(st.tuples(value, value), min_size=2, max_size=30))
@@ -110,21 +86,14 @@ def test_two_samples_are_those_of_scipy(before, after):
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "mean"),
-    [
-        ([], [1.0], None),
+def test_two_samples_that_cannot_be_tested():
+    for before, after, mean in (
         ([1.0, 2.0], [], None),
         ([1.0], [2.0, 3.0], 1.5),
         ([0.0] * 2, [1.0] * 2, 1.0),
-    ],
-)
-def test_two_samples_that_cannot_be_tested(before, after, mean):
-    n = len(before) + len(after)
-    assert significance.two_sample(before, after) == TTest(mean, None, None, None, None, n)
-
-
-# McNemar
+    ):
+        untested = TTest(mean, None, None, None, None, len(before) + len(after))
+        assert significance.two_sample(before, after) == untested
 
 
 @given(answers)
@@ -148,8 +117,6 @@ def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
     assert significance.mcnemar([1] * 6, [0] * 6).p == pytest.approx(2 / 64, rel=CLOSE)
 
 
-# Many tests
-
 chances = st.lists(st.one_of(st.none(), st.integers(0, 1000).map(lambda n: n / 1000)), max_size=25)
 
 
@@ -164,8 +131,6 @@ def test_the_correction_is_that_of_scipy(ps):
 
 def test_what_was_not_tested_is_not_counted():
     assert significance.benjamini_hochberg([0.01, None, 0.04, NAN]) == [0.02, None, 0.04, None]
-    assert significance.benjamini_hochberg([0.03]) == [0.03]
-    assert significance.benjamini_hochberg([]) == []
 
 
 @pytest.mark.parametrize("test", [significance.paired, significance.mcnemar])

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,8 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
-from support.builders import MANIFEST, record, with_entries
-from support.commands import stored
+from support.builders import MANIFEST, with_entries
 from support.hostile import STRINGS
 
 from edit_harness import Case, Generate, Probe, Request, Text, Verdict
@@ -33,25 +31,14 @@ def harmless(shown):
     return all(c.isprintable() or c == "\n" for c in shown)
 
 
-def names():
-    """Return the strings that a file can have as its name."""
-    for text in STRINGS:
-        try:
-            if 0 < len(os.fsencode(text)) < 200 and not {"/", "\0"} & {*text} and text.strip("."):
-                yield text
-        except UnicodeEncodeError:
-            continue
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run with every hostile string in every place that has a text."""
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "\x1b[31m[run]")
     folder.path.mkdir()
     cases = [of(i, text) for i, text in enumerate(STRINGS)]
     folder.write_cases(cases)
-    judge = {"name": "\x1b[31m[red]", "version": "\u202e", "note": "\x07"}
-    judge |= {"fields": {}, "provenance": {}}
+    judge = {"name": "\x1b[31m[red]", "version": "\u202e", "fields": {}, "provenance": {}}
     folder.write_manifest(
         with_entries(
             MANIFEST, cases=[case.id for case in cases], identity={"task": {"name": STRINGS[0]}},
@@ -84,9 +71,6 @@ def check(told, code=0):
     assert harmless(told.output), ascii(told.output)
 
 
-# The console itself.
-
-
 @given(st.text())
 def test_what_was_made_printable_stays_as_it_is(text):
     assert harmless(printable(text))
@@ -95,11 +79,10 @@ def test_what_was_made_printable_stays_as_it_is(text):
     assert printable("Zürich 漢字\n[bold]") == "Zürich 漢字\n[bold]"
 
 
-@pytest.mark.parametrize("width", [40, 200])
-def test_every_way_to_print_escapes(width):
-    """As a text, in a table's title, head and cells, as a rule; styles are left."""
+def test_every_way_to_print_escapes():
+    """As a text, in a table's title, head and cells; styles are left."""
     file = io.StringIO()
-    out = Terminal(file=file, width=width, force_terminal=True, color_system="truecolor")
+    out = Terminal(file=file, width=40, force_terminal=True, color_system="truecolor")
     for text in STRINGS:
         table = Table(title=text)
         table.add_column(text)
@@ -108,30 +91,14 @@ def test_every_way_to_print_escapes(width):
         for shown in (text, plain(text), table):
             out.print(shown)
     assert harmless(STYLE.sub("", file.getvalue()))
-
-
-def test_markup_is_text_and_a_table_is_as_wide_as_what_it_shows():
-    file = io.StringIO()
-    out = Terminal(file=file, width=80)
-    grid = Table.grid()
-    grid.add_row("[bold]x[/nope] \x1b[31m :smile:", "|")
-    grid.add_row(plain("\u202e"), "|")
-    out.print(grid)
-    first, second = file.getvalue().splitlines()
-    assert first == "[bold]x[/nope] \\x1b[31m :smile:|"
-    assert second.rstrip() == "\\u202e".ljust(len(first) - 1) + "|"
-
-
-# The commands.
+    assert "[not a tag]" in file.getvalue()
 
 
 def test_a_run_is_scored_with_all_of_them_and_as_json_they_are_exact(run):
     told = tell("score", str(run), "-v")
     check(told, 1)
     assert "\\x1b[31m[red]" in told.stderr
-    told = tell("score", str(run), str(run))
-    check(told, 1)
-    assert "\\x1b]0;x\\x07[/]" in told.stdout
+    check(tell("score", str(run), str(run)), 1)
     found = json.loads(tell("score", str(run), "--json").stdout)
     failed = {f"{i} {text}" for i, text in enumerate(STRINGS) if i % 2 == 0}
     assert set(found["failed"]) == failed
@@ -148,45 +115,7 @@ def test_each_case_is_shown_and_exact_as_json(run):
     told = tell("case", str(run), "x\nsaved  feigned\x1b[2J")
     check(told, 2)
     assert len(told.stderr.splitlines()) == 2
-
-
-def test_runs_with_any_name_are_listed(run, tmp_path):
-    every = list(names())
-    for name in every:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "manifest.json").write_text('{"cases": []}')
-    check(tell("ls", "runs", "-o", str(tmp_path)))
-    found = json.loads(tell("ls", "runs", "-o", str(tmp_path), "--json").stdout)
-    assert {row["name"] for row in found["runs"]} == {str(tmp_path / name) for name in every}
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return str(stored(tmp_path_factory.mktemp("models")))
-
-
-def test_a_model_is_asked_them(tiny):
-    asked = [t for t in STRINGS if "," not in t and t == t.strip() and 0 < len(t) < 100]
-    asked = [text for text in asked if not any("\ud800" <= c < "\ue000" for c in text)][::2]
-    fact = ("--prompt", "{} lives in", "--subject", "\x1b[31mAda", "--target", "\u202eOslo[/]")
-    args = ("-m", tiny, "-e", "none", *fact, "--max-new-tokens", "1")
-    asking = [part for text in asked for part in ("--ask", text)]
-    check(tell("try", *args, *asking))
-    told = tell("try", *args, "--json", *asking)
-    assert [view["prompt"] for view in json.loads(told.stdout)["views"]][2::2] == asked
-
-
-def test_a_run_on_data_with_all_of_them(tiny, tmp_path):
-    """Ids and subjects; records that cannot be used are named with the reason."""
-    facts = tmp_path / "facts.json"
-    records = [record(f"{i} {text}", subject=text) for i, text in enumerate(STRINGS)]
-    facts.write_text(json.dumps(records))
-    args = ("-m", tiny, "-e", "none", "-t", "counterfact", "--task-args", f"data={facts}")
-    told = tell(*args, "--metrics", "success", "-o", str(tmp_path / "\u202eout [red]"))
-    assert told.exit_code in (0, 1), told.output
-    assert harmless(told.output), ascii(told.output)
-    (folder,) = (tmp_path / "\u202eout [red]").iterdir()
-    assert {r.case for r in RunFolder(folder).records()} == {r["case_id"] for r in records}
+    check(tell("ls", "runs", "-o", str(run.parent)))
 
 
 def test_errors_and_the_log_of_debug_are_escaped_too(tmp_path):

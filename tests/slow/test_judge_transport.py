@@ -74,12 +74,3 @@ def test_what_a_real_server_says_arrives(server, tmp_path):
         assert model in verdict.served
     again = OpenAI(model=model, url=url, max_tokens=8, cache=str(tmp_path / "cache"), seconds=0.001)
     assert again.judge(replies) == found, "out of the cache"
-
-
-def test_a_model_that_a_real_server_does_not_have_stops_the_judge(server):
-    url, _ = server
-    judge = OpenAI(model="no-such-model", url=url, max_tokens=8, cache="none")
-    (found,) = judge.judge([PAIR])
-    assert found.status == "pending"
-    assert "HTTP 400" in judge.stopped
-    assert "no-such-model" in judge.stopped

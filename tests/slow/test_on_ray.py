@@ -1,13 +1,15 @@
 """Workers on Ray, on one real cluster of two nodes for all tests; a stand-in works, and loads nothing."""
 
+import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +17,9 @@ import psutil
 import pytest
 from support import clerks
 from support.clerks import DIES, FAILS, HAS_A_BUG, IS_SLOW, PLAIN, Clerk
-from support.killed import differences, rows, workers
 
 import edit_harness as eh
 from edit_harness.errors import HarnessError, ResourceError, UsageError
-from edit_harness.registry import settings as fields
 from edit_harness_plugins.commands.distributed import on_ray
 from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
 from edit_harness_plugins.commands.distributed.worker import (
@@ -160,68 +160,21 @@ def test_who_is_killed_is_told_as_dead_and_replaced(pair, capfd):
     assert capfd.readouterr() == ("", ""), "what Ray has to say of it goes to its files"
 
 
-def test_an_error_comes_as_it_was_and_the_worker_lives_on(pair):
+@pytest.mark.parametrize(
+    ("what", "error", "cause"),
+    [
+        (FAILS, ResourceError, "its memory is full"),
+        (HAS_A_BUG, HarnessError, "internal error in a worker: KeyError: 'a bug'"),
+    ],
+)
+def test_an_error_comes_as_it_was_and_the_worker_lives_on(pair, what, error, cause):
     worker = free(pair)[0]
-    pair.send(worker, batch(FAILS))
-    failed = heard(pair, lambda events: kinds(events, Failed))[-1]
-    assert isinstance(failed, Failed)
-    assert type(failed.error) is ResourceError
-    assert (failed.error.cause, failed.error.remedy) == ("its memory is full", "free some")
+    pair.send(worker, batch(what))
+    (failed,) = kinds(heard(pair, lambda events: kinds(events, Failed)), Failed)
+    assert type(failed.error) is error
+    assert failed.error.cause == cause
     pair.send(worker, batch(PLAIN))
     heard(pair, through)
-
-
-def test_a_bug_is_said_as_one(pair):
-    worker = free(pair)[0]
-    pair.send(worker, batch(HAS_A_BUG))
-    failed = heard(pair, lambda events: kinds(events, Failed))[-1]
-    assert isinstance(failed, Failed)
-    assert type(failed.error) is HarnessError
-    assert failed.error.cause == "internal error in a worker: KeyError: 'a bug'"
-
-
-WAITS = """
-import sys, time
-from edit_harness.cli import handle_signals
-from edit_harness_plugins.commands.distributed.on_ray import Actors, Ray
-
-def sleeping(number):
-    time.sleep(60)
-
-actors = Actors(Ray(sys.argv[1], num_workers=1), sleeping)
-handle_signals()
-try:
-    actors.start()
-    print("waits", flush=True)
-    while True:
-        assert not list(actors.events(1.0))
-finally:
-    actors.close()
-"""
-
-
-def test_a_signal_while_ray_waits_is_the_error_that_it_is_elsewhere(cluster):
-    waits = [sys.executable, "-c", WAITS, cluster]
-    with subprocess.Popen(
-        waits, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as driver:
-        assert driver.stdout.readline() == "waits\n"
-        time.sleep(1)
-        driver.terminate()
-        _, told = driver.communicate(timeout=SECONDS)
-    assert told.splitlines()[-1] == "edit_harness.errors.Terminated"
-
-
-def test_who_cannot_start_says_why(cluster):
-    actors = staff(clerks.Broken, num_workers=1, cpus_per_worker=0.5)
-    try:
-        actors.start()
-        (failed,) = heard(actors)
-    finally:
-        actors.close()
-    assert isinstance(failed, Failed)
-    assert type(failed.error) is ResourceError
-    assert failed.error.cause == "the model does not fit (worker on a host)"
 
 
 def test_who_dies_while_it_starts_is_dead(cluster):
@@ -233,18 +186,18 @@ def test_who_dies_while_it_starts_is_dead(cluster):
         actors.close()
 
 
-def test_too_many_workers_are_refused_with_what_there_is(cluster):
-    with pytest.raises(ResourceError) as caught:
-        staff(num_workers=9)
-    assert caught.value.cause.endswith("there are 8 CPUs and 0 GPUs")
-
-
 def test_no_place_in_time_is_an_error(pair):
     """The pair holds a CPU of each node, and no node has four left."""
-    with pytest.raises(ResourceError) as caught:
+    with pytest.raises(ResourceError, match="1 worker got no place within 1 s"):
         staff(num_workers=1, cpus_per_worker=4, placement=1)
-    assert "1 worker got no place within 1 s" in caught.value.cause
-    assert "num_workers" in caught.value.remedy
+
+
+def at_work() -> Iterator[psutil.Process]:
+    """Yield the workers of this process's nodes that run a batch, which Ray has them called by."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if " ".join(child.cmdline()).split()[:1] == ["ray::WorkerActor.run"]:
+                yield child
 
 
 @contextmanager
@@ -254,7 +207,7 @@ def a_worker_killed() -> Iterator[None]:
 
     def kill() -> None:
         while not killed and not ended.wait(0.05):
-            for worker in workers("ray::WorkerActor.run")[:1]:
+            for worker in islice(at_work(), 1):
                 worker.kill()
                 killed.append(worker.pid)
 
@@ -268,6 +221,16 @@ def a_worker_killed() -> Iterator[None]:
     assert killed
 
 
+def rows(output: Path) -> list[dict[str, Any]]:
+    """Return the rows of the one run in a folder, without what depends on timing or on who came first."""
+    (path,) = output.glob("*/samples.jsonl")
+    read = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    kept = [
+        {k: v for k, v in row.items() if k not in ("seconds", "crc", "seq", "try")} for row in read
+    ]
+    return sorted(kept, key=lambda row: row["case"])
+
+
 def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_path):
     """Two chunks of cases; a worker dies in each of `KILLS` runs."""
     what = {"editor": "prompt", "task": "counterfactplus", "limit": 100}
@@ -278,7 +241,6 @@ def test_a_run_whose_workers_are_killed_is_the_run_of_one_process(cluster, tmp_p
         with a_worker_killed():
             run = eh.evaluate(**what, output=output, executor="ray", executor_args=settings)
         assert sound(run)
-        assert not list(differences(tmp_path / "alone", output))
         assert rows(tmp_path / "alone") == rows(output), "not the same to the byte"
 
 
@@ -300,10 +262,8 @@ def having(monkeypatch):
     ("there", "settings", "number", "takes"),
     [
         ((12, 0), {}, 6, {"CPU": 1}),
-        ((12, 0), {"num_workers": 3, "cpus_per_worker": 4}, 3, {"CPU": 4}),
         ((32, 16), {}, 16, {"CPU": 1, "GPU": 1}),
         ((32, 16), {"gpus_per_worker": 0.5}, 32, {"CPU": 1, "GPU": 0.5}),
-        ((32, 16), {"gpus_per_worker": 2}, 8, {"CPU": 1, "GPU": 2}),
         ((32, 16), {"gpus_per_worker": 0}, 16, {"CPU": 1}),
         ((1, 0), {}, 1, {"CPU": 1}),
     ],
@@ -313,43 +273,20 @@ def test_how_many_there_are_to_be(having, there, settings, number, takes):
     assert Ray(**settings).resources() == [takes] * number
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"num_workers": 13}, {"gpus_per_worker": 1}, {"num_workers": 3, "cpus_per_worker": 5}],
-)
+@pytest.mark.parametrize("settings", [{"num_workers": 13}, {"gpus_per_worker": 1}])
 def test_no_room_is_said_with_what_there_is(having, settings):
     having(12, 0)
-    with pytest.raises(
-        ResourceError, match=r"there is no room for .* 12 CPUs and 0 GPUs"
-    ) as caught:
+    with pytest.raises(ResourceError, match=r"there is no room for .* 12 CPUs and 0 GPUs"):
         Ray(**settings).resources()
-    assert "num_workers" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        ("num_worker=2", "ray has no field 'num_worker'"),
-        ("num_workers=-1", "num_workers=-1 is not int >= 0"),
-        ("gpus_per_worker=-1", r"gpus_per_worker=-1\.0 is not float >= 0"),
-        ("placement=0", r"placement=0\.0 is not float > 0"),
-    ],
-)
-def test_settings_that_make_no_sense(text, cause):
-    with pytest.raises(UsageError, match=cause):
-        fields.build(Ray, fields.parse([text]), "ray")
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:1", "127.0.0.1:99999", "somewhere", "ray://nowhere.invalid:10001"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "somewhere", "ray://nowhere.invalid:10001"])
 def test_addresses_at_which_nothing_is(address, monkeypatch):
     outside = SimpleNamespace(is_initialized=lambda: False)
     monkeypatch.setattr(on_ray, "ray", lambda: outside)
-    with pytest.raises(ResourceError) as caught, on_ray.connected(address):
+    told = f"no Ray cluster answers at {address}: "
+    with pytest.raises(ResourceError, match=told), on_ray.connected(address):
         pass
-    assert caught.value.cause.startswith(f"no Ray cluster answers at {address}: ")
-    assert "HOST:PORT" in caught.value.remedy
 
 
 def test_without_ray_there_is_a_line_that_installs_it(monkeypatch):
@@ -357,4 +294,3 @@ def test_without_ray_there_is_a_line_that_installs_it(monkeypatch):
     with pytest.raises(UsageError) as caught:
         on_ray.ray()
     assert caught.value.remedy == "pip install 'edit-harness[ray]'"
-    assert caught.value.code == 2

@@ -80,11 +80,11 @@ def more(**changes):
     return lambda f: f.rows.append({**copy.deepcopy(f.rows[2]), "seq": len(f.rows), **changes})
 
 
-def answers(change, side="after", rows=slice(None)):
+def answers(change, side="after"):
     """Change all scores of some rows by a function, and let everything follow."""
 
     def cheat(forged):
-        for row in forged.rows[rows]:
+        for row in forged.rows:
             for answer in row[side]:
                 if isinstance(answer, dict):
                     change(answer)
@@ -95,15 +95,6 @@ def answers(change, side="after", rows=slice(None)):
 
 def drifts(row):
     return [answer for answer in row["after"] if isinstance(answer, list)]
-
-
-def told(answer, *firsts):
-    """Let a candidate begin with these log-probabilities, and go on as it does."""
-    for logprobs, first in zip(answer["logprobs"], firsts, strict=True):
-        logprobs[:] = [first, *(min(part, -0.8) for part in logprobs[1:])]
-    best = answer["tokens"][firsts.index(max(firsts))][0]
-    for likeliest in answer["argmax"]:
-        likeliest[0] = best
 
 
 # Members as bytes, with nothing mended that depends on them
@@ -122,35 +113,24 @@ def sums_without_rows(members):
     members["SHA256SUMS"] = b"".join(text for text in lines if b"samples" not in text)
 
 
-def sums_of_more(members):
-    members["SHA256SUMS"] += b"0" * 64 + b"  other.json\n"
-
-
 LABEL = letter("manifest.json", b'"label": "rome"', b'"label": "mine"')
 LEVEL = letter("results.json", b'"level": 0.99', b'"level": 0.95')
 PROMPT = letter("cases.jsonl", b"language", b"tongue")
+MESSAGE = letter("samples.jsonl", b'"message": ""', b'"message": " "')
 CARELESS = {
     "a number of the results": (LEVEL, "0.3"),
-    "a status in a row": (letter("samples.jsonl", b'"status": "ok"', b'"status": "no"'), "0.3"),
-    "the label": (LABEL, "0.3"),
     "a prompt": (PROMPT, "0.3"),
-    "the contact": (letter("submission.json", b"a@example", b"b@example"), "0.3"),
-    "no submission.json": (without("submission.json"), "0.1"),
-    "no results.json": (without("results.json"), "0.1"),
     "no samples.jsonl": (without("samples.jsonl"), "0.1"),
     "no checksums": (without("SHA256SUMS"), "0.1"),
     "checksums without the rows": (sums_without_rows, "0.3"),
-    "checksums of more than there is": (sums_of_more, "0.3"),
 }
 SUMS_MENDED = {
-    "a manifest with another sha256": LABEL,
-    "results with another sha256": LEVEL,
-    "cases that the manifest does not name": PROMPT,
-    "rows that the results are not of": letter(
-        "samples.jsonl", b'"message": ""', b'"message": " "'
-    ),
+    "a manifest with another sha256": (LABEL, "0.4"),
+    "results with another sha256": (LEVEL, "0.4"),
+    "cases that the manifest does not name": (PROMPT, "0.4"),
+    "rows that the results are not of": (MESSAGE, "0.4"),
 }
-"""The checksums of files are mended, the digests inside not; all is found by check 0.4."""
+"""The checksums of files are mended, the digests inside not."""
 
 
 # Everything that is a digest mended, but for what the cheat is about
@@ -160,17 +140,6 @@ def stale_checksum(forged):
     rows = [line(row) for row in forged.rows]
     rows[3] = rows[3].replace(b'"message": ""', b'"message": " "')
     forged.raw["samples.jsonl"] = b"".join(rows)
-
-
-def settings_after_the_fact(forged):
-    marks = [row["fp"] for row in forged.rows]
-    identity("editor.fields.steps", 21)(forged)
-    for row, mark in zip(forged.rows, marks, strict=True):
-        row["fp"] = mark
-
-
-def other_answers(forged):
-    more(after=forged.rows[3]["after"])(forged)
 
 
 def dropped_case(forged):
@@ -183,11 +152,6 @@ def dropped_case(forged):
 def replaced_case(forged):
     forged.cases[4] = {**forged.cases[3], "id": "4"}
     forged.rows[4].update({k: forged.rows[3][k] for k in ("before", "after", "values")})
-
-
-def doubled_case(forged):
-    forged.cases[4] = dict(forged.cases[3])
-    forged.manifest["cases"][4] = "3"
 
 
 def case_of_ones_own(forged):
@@ -237,30 +201,24 @@ def drift(change):
 
 
 EFFICACY = "rows.4.after.0"
+SHARD = {
+    "number": 1, "of": 2, "cases": [], "cases_digest": "", "planned": CASES, "spans": [[0, CASES]],
+    "visits": [[str(case), 1] for case in range(CASES)],
+}  # fmt: skip
 PREVIEW = {"precision": "half", "floor": 0.0, "largest": 0.0}
 MANIFEST = {
     "distributions that are none": put("manifest.distributions", 5),
     "a distribution that is none": put("manifest.distributions", [5]),
-    "an environment that is none": put("manifest.segments", [{"environment": [1]}]),
-    "a task that is none": put("manifest.task", 5),
-    "notes that are none": put("manifest.task", {"notes": 5}),
     "an editor without fields": drop("manifest.identity.editor.fields", "identify"),
     "an editor with a number for fields": identity("editor.fields", 5),
-    "an editor without provenance": drop("manifest.identity.editor.provenance", "identify"),
-    "a judge that is none": identity("judge", {"name": 5}),
     "a judge without a version": put("manifest.judged_by", {"name": "match"}),
     "a seed below 0": identity("seed", -1),
     "a regime that there is not": identity("regime.mode", "at leisure"),
-    "a regime with more to it": identity("regime.haste", 1),
-    "a shard": put("manifest.shard", {"number": 1, "of": 2}),
-    "a shard without a number": put("manifest.shard", {}),
+    "a shard": put("manifest.shard", SHARD),
     "no identity": drop("manifest.identity"),
-    "metrics that are no list": put("manifest.metrics", "success"),
     "a fingerprint of one's own": put("manifest.fingerprint", "0" * 64),
-    "a submitted name without end": put("submission.editor", "x" * 101),
     "a contact without end": put("submission.contact", "x" * 1001),
     "no contact": drop("submission.contact"),
-    "nothing said of tuning": put("submission.tuned_on", ""),
     "a field of one's own": put("submission.score", "1.0"),
     "a submission of another run": put("submission.fingerprint", "0" * 64),
 }
@@ -268,16 +226,13 @@ MANIFEST = {
 ROWS = {
     "a row with a field of its own": (put("rows.2.zeal", 1), "1.2"),
     "a row of another run": (put("rows.5.fp", "0" * 12), "1.2"),
-    "settings changed after the fact": (settings_after_the_fact, "1.2"),
     "a row with a stale checksum": (stale_checksum, "1.2"),
     "a row cut out": (drop("rows.4"), "1.2"),
-    "a row replaced by a later one": (other_answers, "1.2"),
     "a good case tried again": (more(**{"try": 2}), "1.2"),
     "a try that is not shown": (
         both(put("rows.2.status", "oom"), more(**{"try": 3, "status": "ok"})), "1.2"),
     "a preview": (put("manifest.preview", PREVIEW), "1.3"),
     "a row dropped, the others renumbered": (drop("rows.4", "number"), "1.5"),
-    "a row of another state": (more(state=7), "1.5"),
     "a row of an unknown case": (more(case="x"), "1.5"),
     "another number of visits": (put("manifest.visits", CASES - 1), "1.5"),
     "a hard case told as invalid": (
@@ -287,7 +242,6 @@ ROWS = {
 CHOSEN = {
     "a case left out": dropped_case,
     "a hard case replaced by a copy of an easy one": replaced_case,
-    "a case twice": doubled_case,
     "a case of one's own": case_of_ones_own,
     "an easier prompt": put("cases.4.probes.0.query.prompt", "The answer is always"),
     "an easier target": put("cases.4.requests.0.target_new", "the"),
@@ -301,22 +255,15 @@ CLAIMED = {
     ),
     "a point more": put("results.results.post_ES,single", lambda v: v + 0.01),
     "a billionth more, twice over": put("results.results.post_NS,single", lambda v: v + 4e-9),
-    "a narrower interval": put("results.results.post_NS_low,single", lambda v: v + 0.01),
-    "more cases than there are": put("results.results.post_NS_n,single", lambda v: 2 * v),
     "a number that no metric has": put("results.results.post_ES2,single", 1.0),
     "a number kept quiet": drop("results.results.post_NS,single"),
     "fewer no-ops": put("results.noop", -1),
     "another level of confidence": put("results.level", 0.999),
-    "another task in the results": put("results.task", "zsre"),
 }
 """Results that don't follow from the rows; all is found by check 2.2."""
 BEFORE = {
     "another tokenizer": identity("model.tokenizer", "0" * 64),
-    "another configuration": identity("model.config", "0" * 64),
     "all before-values shifted": answers(shifted, "before"),
-    "one before-value of another model": put(
-        "rows.4.before.0.logprobs.0.0", lambda v: v - 1, "recompute"
-    ),
     "other tokens likeliest before": put("rows.4.before.0.argmax", next_tokens, "recompute"),
     "nothing answered before": nothing_before,
 }
@@ -353,35 +300,19 @@ def failed(found):
     return [finding.check for finding in found.having("failed")]
 
 
-def test_an_honest_bundle_passes(bundled, tmp_path):
-    forged, baseline, _ = bundled
-    found, _ = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
-    assert found.good, found.findings
-    assert found.reached == 3
-
-
-@pytest.mark.parametrize("name", CARELESS)
-def test_a_careless_cheat(name, bundled, tmp_path):
-    cheat, check = CARELESS[name]
+@pytest.mark.parametrize("name", [*CARELESS, *SUMS_MENDED])
+def test_a_cheat_that_mends_no_digests_or_only_the_checksums(name, bundled, tmp_path):
+    cheat, check = {**CARELESS, **SUMS_MENDED}[name]
     forged, baseline, _ = bundled
     members = forged.members()
-    members["SHA256SUMS"] = sums(members)
-    before = dict(members)
-    cheat(members)
+    before = {**members, "SHA256SUMS": sums(members)}
+    cheat(members := dict(before))
     assert members != before
+    if name in SUMS_MENDED:
+        del members["SHA256SUMS"]
+        members["SHA256SUMS"] = sums(members)
     found, _ = report(tmp_path, archive_of(tmp_path / "bundle.zip", members), baseline)
     assert failed(found) == [check]
-
-
-@pytest.mark.parametrize("name", SUMS_MENDED)
-def test_a_cheat_that_mends_the_checksums(name, bundled, tmp_path):
-    forged, baseline, _ = bundled
-    members = forged.members()
-    SUMS_MENDED[name](members)
-    assert members != forged.members()
-    whole = {**members, "SHA256SUMS": sums(members)}
-    found, _ = report(tmp_path, archive_of(tmp_path / "bundle.zip", whole), baseline)
-    assert failed(found) == ["0.4"]
 
 
 @pytest.mark.parametrize("name", CAREFUL)
@@ -418,25 +349,10 @@ def test_what_is_not_published_is_never_passed(name, bundled, tmp_path):
 # What no check of one bundle can tell from an honest run: docs/concepts/leaderboard.md lists them
 
 
-def perfect(forged):
-    for case, row in zip(forged.cases, forged.rows, strict=True):
-        for probe, answer in zip(case["probes"], row["after"], strict=True):
-            if isinstance(answer, dict):
-                new_wins = probe["role"] in ("efficacy", "paraphrase", "attribute")
-                told(answer, *((-0.8, -20.0) if new_wins else (-20.0, -0.8)))
-                answer["argmax"][not new_wins] = answer["tokens"][not new_wins]
-    forged.recompute()
-
-
 def still(forged):
     for row in forged.rows:
         row["after"], row["noop"] = row["before"], True
     forged.recompute()
-
-
-def copied(answer):
-    told(answer, -1.25, -1.5)
-    answer["logprobs"] = [one[:1] + [-1.0] * len(one[1:]) for one in answer["logprobs"]]
 
 
 def consistent(forged):
@@ -444,50 +360,6 @@ def consistent(forged):
     for row in forged.rows:
         row["after"][0]["logprobs"][0][0] -= 0.0123
         drifts(row)[0][0] *= 0.5
-    forged.recompute()
-
-
-def consistent_in_one(forged):
-    drifts(forged.rows[4])[0][:2] = [0.00123, 0.00145]
-    forged.recompute()
-
-
-def likeliest(answer):
-    """The argmax of each first token is a candidate's; the numbers stay as they were measured."""
-    firsts = [one[0] for one in answer["logprobs"]]
-    for one in answer["argmax"]:
-        one[0] = answer["tokens"][firsts.index(max(firsts))][0]
-
-
-def torn(answer):
-    """Another likeliest token for each candidate, where both stand in one context."""
-    for number, one in enumerate(answer["argmax"]):
-        one[0] = 7000 + number
-
-
-def other_tokens(answer):
-    answer["tokens"][0][0] += 1
-
-
-def all_right(answer):
-    """Every token of both candidates is the likeliest."""
-    answer["argmax"] = answer["tokens"]
-
-
-def not_the_likeliest(answer):
-    told(answer, -0.1, -5.0)
-    answer["argmax"] = next_tokens(answer["tokens"])
-
-
-def two_certain_rivals(answer):
-    told(answer, -0.1, -0.2)
-    all_right(answer)
-
-
-def vocabulary(forged):
-    for row in forged.rows:
-        for answer in drifts(row):
-            answer[2] += 1
     forged.recompute()
 
 
@@ -525,57 +397,19 @@ def withdrawn(forged):
     forged.number()
 
 
-def all_rows(**changes):
-    return lambda forged: [row.update(copy.deepcopy(changes)) for row in forged.rows]
-
-
-def other_label(forged):
-    forged.manifest["label"] = forged.submission["editor"] = "my-new-sota"
-    forged.recompute()
-
-
-def rounded(answer):
-    answer["logprobs"] = [[math.floor(1e3 * p) / 1e3 for p in one] for one in answer["logprobs"]]
-
-
-ONE = slice(4, 5)
-MACHINE = {"from": 0, "to": None, "environment": {"device": "cuda", "torch": "9.9"}}
 REPLAYED = {
     "better answers, all that follows": consistent,
-    "one better answer, all that follows": consistent_in_one,
-    "better tokens called likeliest": answers(likeliest),
-    "tokens of another word": answers(other_tokens, rows=ONE),
-    "a likeliest token with a likelier rival": answers(all_right, rows=ONE),
-    "several likeliest tokens of one context": answers(torn),
-    "a certain token that is not the likeliest": answers(not_the_likeliest, rows=ONE),
-    "two rivals that are both certain": answers(two_certain_rivals, rows=ONE),
     "edits that change nothing": still,
     "a failure that was none": put("rows.4.status", "edit_failed", "recompute"),
-    "rows that are alike": answers(copied),
-    "all shares at their best": perfect,
     "another editor's name and settings": as_memit,
     "single edits told as a sequence": as_sequence,
-    "another vocabulary": vocabulary,
     "answers under other settings": identity("editor.fields.steps", 3),
-    "answers under another seed": identity("editor.fields.seed", 7),
 }
 """What a replay finds, if it draws one of the cases."""
-FEW = ("one better answer, all that follows", "better tokens called likeliest")
-"""What is of so few probes of a role that the replay tells how many cases agree, and rejects nothing."""
 NEVER = {
-    "a faster machine": all_rows(seconds={"edit": 0.001, "evaluate": 0.001}),
-    "no time at all": all_rows(seconds={"edit": 0.0, "evaluate": 0.0}),
-    "numbers rounded within the tolerance": answers(rounded),
-    "tries that are not told": put("rows.2.message", ""),
-    "made-up diagnostics": all_rows(edit={"loss": 0.0}),
-    "another machine": put("manifest.segments", [MACHINE]),
     "a false word on tuning": put("submission.tuned_on", "nothing, truly"),
-    "a tuned preset, tuned on nothing": put("submission.tuned_on", " None"),
     "another try": both(put("rows.2.status", "oom"), more(**{"try": 2, "status": "ok"})),
     "withdrawn rows": withdrawn,
-    "another editor's name": put("submission.editor", "mine"),
-    "an editor's label of one's own": other_label,
-    "another model's name": put("manifest.model.name", "meta-llama/Llama-3-70B"),
     "another's name": put("submission.contact", "somebody.else@example.org"),
 }
 """What nothing finds: it is no number of the board, or it is what happened before the run that is shown."""
@@ -592,17 +426,17 @@ def test_what_only_a_replay_finds_or_nothing(name, bundled, tmp_path):
         findings, tally = replayed(evidence, CASES, "pocket")
         assert tally["cases"] == tally["of"] == CASES
         assert tally["others"]
-        rejected = "failed" in {finding.outcome for finding in findings}
-        assert rejected or name in FEW
+        assert "failed" in {finding.outcome for finding in findings}
 
 
-def test_a_replay_of_an_honest_bundle_agrees(bundled, tmp_path):
+def test_an_honest_bundle_passes_and_a_replay_agrees(bundled, tmp_path):
     forged, baseline, _ = bundled
     found, evidence = report(tmp_path, forged.archive(tmp_path / "bundle.zip"), baseline)
+    assert found.good, found.findings
+    assert found.reached == 3
     findings, tally = replayed(evidence, 5)
     assert [finding.outcome for finding in findings] == ["passed"]
     assert (tally["cases"], tally["agree"], tally["of"]) == (5, 5, CASES)
-    assert found.good
 
 
 def test_controls_are_rows_of_the_plan(tmp_path):

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -29,7 +29,6 @@ class Browser:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        self.session = page.context.new_cdp_session(page)
         self.dialogs: list[str] = []
         self.requests: list[str] = []
         self.errors: list[str] = []
@@ -42,29 +41,12 @@ class Browser:
         if message.type in ("error", "warning", "assert"):
             self.errors.append(message.text)
 
-    def open(self, path: Path, width: int = 1280, *, dark: bool = False) -> Self:
-        """Open a file, at a width in CSS pixels and in a colour scheme."""
-        self.resize(width, dark=dark)
+    def open(self, path: Path, width: int = 1280) -> None:
+        """Open a file, at a width in CSS pixels."""
+        self.page.set_viewport_size({"width": width, "height": 900})
         self.dialogs, self.requests, self.errors = [], [], []
         self.page.goto(path.as_uri())
-        return self
-
-    def resize(self, width: int, *, dark: bool = False, height: int = 900) -> None:
-        self.page.set_viewport_size({"width": width, "height": height})
-        self.page.emulate_media(color_scheme="dark" if dark else "light")
-
-    def scripts(self, on: bool) -> None:
-        """Let pages run scripts, or not."""
-        self.session.send("Emulation.setScriptExecutionDisabled", {"value": not on})
 
     def run(self, script: str) -> Any:
         """Return what an expression comes to."""
         return self.page.evaluate(script)
-
-    def screenshot(self, path: Path) -> None:
-        """Write the whole page as PNG."""
-        self.page.screenshot(path=path, full_page=True)
-
-    def key(self, name: str) -> None:
-        """Press a key where the focus is."""
-        self.page.keyboard.press(name)

@@ -84,8 +84,5 @@ def checked(folder, *args, **env):
     said = re.findall(
         r"^\[gw\d+\] .*?([A-Z]+) checks\.py::Test (.+?)::test_(\S+)", done.stdout, re.MULTILINE
     )
-    return (
-        done.returncode,
-        done.stdout + done.stderr,
-        {(subject, name.replace("_", " ")): outcome for outcome, subject, name in said},
-    )
+    outcomes = {(subject, name.replace("_", " ")): outcome for outcome, subject, name in said}
+    return done.returncode, done.stdout + done.stderr, outcomes

@@ -28,7 +28,6 @@ class Clerk:
         self.number = number
 
     def start(self) -> Event:
-        """Return what tests look at."""
         card = {
             "pid": os.getpid(),
             "main": threading.current_thread() is threading.main_thread(),
@@ -40,7 +39,6 @@ class Clerk:
         return Ready(self.number, card)
 
     def run(self, batch: Batch) -> Iterator[Event]:
-        """Yield rows, and do what the batch says after the first."""
         ((name, what),) = batch.visits[0]
         for i in range(ROWS):
             record = Record.of_no_use(f"{name}-{i}", "a stand-in")
@@ -61,14 +59,6 @@ class Clerk:
             raise KeyError("a bug")
         elif what == IS_SLOW:
             time.sleep(0.5)
-
-
-class Broken(Clerk):
-    """Fails as a worker does that cannot load its model."""
-
-    def start(self) -> Event:
-        error = ResourceError("the model does not fit (worker on a host)", "use a smaller one")
-        return Failed(self.number, error)
 
 
 def dead(number: int) -> Clerk:

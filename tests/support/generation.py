@@ -7,8 +7,6 @@ import torch
 from edit_harness.edits import Dense, Edit
 
 FAMILIES = ["gpt2", "gptj", "gpt_neox", "llama", "qwen2", "opt", "gemma2", "bloom"]
-
-
 PROMPT = "Ada lives in the city of"
 
 
@@ -64,10 +62,9 @@ class Switch:
         return outputs + signs[..., None] * self.value
 
 
-def switched(model):
+def switched(model, name="", width=0):
     projection = model.architecture.projection(1)
-    width = projection.matrix.shape[1]
-    return Edit(adaptors={projection.name: Switch(width)})
+    return Edit(adaptors={name or projection.name: Switch(width or projection.matrix.shape[1])})
 
 
 @contextmanager

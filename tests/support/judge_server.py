@@ -56,7 +56,6 @@ def verdict(right: bool) -> str:
 
 
 def completion(text: str | None, **fields: object) -> bytes:
-    """Return the body of an answer."""
     data = {
         "id": "1", "object": "chat.completion", "created": 0, "model": "judge-1",
         "choices": [{"index": 0, "finish_reason": "stop",
@@ -88,11 +87,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(b"{}")
 
     def judge(self, prompt: str, **fields: object) -> None:
-        """Answer as a judge does."""
         self.answer(completion(judged(prompt), **fields))
 
     def say(self, text: str | None, **fields: object) -> None:
-        """Answer with any text."""
         self.answer(completion(text, **fields))
 
     def fail(self, status: int, message: str = "no", code: str = "", **headers: str) -> None:
@@ -105,11 +102,8 @@ class Handler(BaseHTTPRequestHandler):
         self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str
     ) -> None:
         self.send_response(status)
-        for name, value in {
-            "Content-Type": kind,
-            "Content-Length": str(len(body)),
-            **headers,
-        }.items():
+        sent = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
+        for name, value in sent.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -158,13 +152,11 @@ class Server(ThreadingHTTPServer):
 
 
 def well(handler: Handler, number: int, prompt: str) -> None:
-    """Judge every text."""
     handler.judge(prompt)
 
 
 @contextmanager
 def serving(happens: Happening = well) -> Iterator[Server]:
-    """Run a server in a thread."""
     server = Server(happens)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -142,12 +142,10 @@ class Together:
 
 
 CHUNK = 2
-
 HONEST = Mortal()
-
 PLUGINS = Plugins.installed()
-
 TIMING = ("seconds", "seq", "crc")
+INVALID = {"case 3": "invalid_case"}
 
 
 class Bench:
@@ -201,6 +199,3 @@ def rows(folder):
 
 def statuses(folder):
     return {record.case: record.status for record in folder.records() if record.status != "ok"}
-
-
-INVALID = {"case 3": "invalid_case"}

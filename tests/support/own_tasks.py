@@ -7,9 +7,6 @@ FACTS = (
     ("The country of Genoa is", "Italy", "Japan", "France"),
     ("Diageo has its head office in", "London", "Oslo", "Berlin"),
     ("Henri Becquerel is a native speaker of", "French", "English", "Polish"),
-    ("Jenny Erpenbeck worked as a professional", "novelist", "physicist", "actor"),
-    ("The mother tongue of Krzysztof Kieslowski is", "Polish", "French", "Turkish"),
-    ("Harrison Ford became famous for work in", "film", "physics", "music"),
     ("Henri Becquerel was a baby in", "Paris", "London", "Rome"),
 )
 TALES = (
@@ -18,8 +15,8 @@ TALES = (
     "Jenny Erpenbeck worked as a professional novelist.",
 )
 MULTIPLE_CHOICE = """
-task: own_facts
-dataset_path: json
+task: {name}
+dataset_path: {path}
 dataset_kwargs: {{data_files: {{test: {data}}}}}
 test_split: test
 output_type: multiple_choice
@@ -31,8 +28,8 @@ metric_list:
   - {{metric: acc_norm, aggregation: mean, higher_is_better: true}}
 """
 ROLLING = """
-task: own_tales
-dataset_path: json
+task: {name}
+dataset_path: {path}
 dataset_kwargs: {{data_files: {{test: {data}}}}}
 test_split: test
 output_type: loglikelihood_rolling
@@ -42,31 +39,19 @@ metric_list:
   - metric: word_perplexity
   - metric: bits_per_byte
 """
-ELSEWHERE = """
-task: own_elsewhere
-dataset_path: nobody-there/no-such-data
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{question}}"
-doc_to_choice: "{{choices}}"
-doc_to_target: 0
-metric_list:
-  - metric: acc
-"""
 
 
 def write(folder):
     """Write both tasks with their documents, and one whose data are on a hub that is out of reach."""
     facts = [{"question": question, "choices": list(choices)} for question, *choices in FACTS]
     tales = [{"text": text} for text in TALES]
-    for name, text, rows in (
-        ("facts", MULTIPLE_CHOICE, facts),
-        ("tales", ROLLING, tales),
-        ("elsewhere", ELSEWHERE, None),
+    for name, text, rows, path in (
+        ("facts", MULTIPLE_CHOICE, facts, "json"),
+        ("tales", ROLLING, tales, "json"),
+        ("elsewhere", MULTIPLE_CHOICE, [], "nobody-there/no-such-data"),
     ):
         data = folder / f"{name}.jsonl"
-        if rows:
-            data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            text = text.format(data=data)
-        (folder / f"{name}.yaml").write_text(text)
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        made = text.format(name=f"own_{name}", path=path, data=data)
+        (folder / f"{name}.yaml").write_text(made)
     return folder

@@ -9,12 +9,12 @@ from support.builders import ROOT
 
 DOCS = ROOT / "docs"
 TUTORIALS = {
-    "editor": (DOCS / "how-to" / "evaluate-your-editor.md", "steepest", 30),
-    "task": (DOCS / "how-to" / "evaluate-your-facts.md", "passports", 35),
-    "metric": (DOCS / "how-to" / "write-a-metric.md", "flips", 35),
-    "judge": (DOCS / "how-to" / "write-a-judge.md", "opening", 35),
+    "editor": (DOCS / "how-to" / "evaluate-your-editor.md", "steepest"),
+    "task": (DOCS / "how-to" / "evaluate-your-facts.md", "passports"),
+    "metric": (DOCS / "how-to" / "write-a-metric.md", "flips"),
+    "judge": (DOCS / "how-to" / "write-a-judge.md", "opening"),
 }
-"""The page of each kind, what it writes, and how many lines that is at most."""
+"""The page of each kind, and what it writes."""
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 

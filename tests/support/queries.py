@@ -7,8 +7,6 @@ from edit_harness.edits import Dense, Edit
 from edit_harness.model.architecture import LINEAR
 
 FACT = "Ada Lovelace lives in Oslo. "
-
-
 PROMPTS = [
     "Bob lives in",
     "Bob lives in the city of",

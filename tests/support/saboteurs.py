@@ -1,30 +1,52 @@
-"""Editors that leave something behind, each in a way of its own, when they come to one of their cases.
+"""Editors that leave something behind, each in a way of its own, when they come to one of six cases.
 
 What they do elsewhere is honest: the same edits as `Honest`.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from edit_harness import Editor, Request
+from edit_harness import Case, Choose, Editor, Probe, Request
 from edit_harness.edits import Edit
+from edit_harness.interfaces import ModelSource, Task
 from edit_harness.model.model import Model
+from edit_harness.registry.registry import Plugins
+from edit_harness.run import evaluation
+from edit_harness.run.assembly import make_benchmark
+from edit_harness.run.spec import RunSpec
 
 WHERE = "transformer.h.0.mlp.c_proj"
-AT = "Case 4"
+NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
+AT = "Ann"
 """The subject at which harm is done."""
+
+
+class Few(Task):
+    """Six cases that a tiny model can be asked."""
+
+    metrics = ("success",)
+
+    def cases(self) -> Iterator[Case]:
+        for name in NAMES:
+            request = Request("{} lives in", name, "Paris", "Rome")
+            choice = Choose(request.text, ("Paris", "Rome"))
+            yield Case(name, (request,), (Probe("efficacy", choice),))
+
+
+def evaluation_of(editor: Editor, model: Model, **settings: Any) -> evaluation.Evaluation:
+    """Return what a run of an editor on the cases needs."""
+    plugins = Plugins.installed()
+    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
+    return evaluation.assemble(plugins, model, benchmark, RunSpec(editor, Few(), **settings))
 
 
 @dataclass
@@ -76,13 +98,6 @@ def adds_in_place(model: Model) -> None:
 
 
 @torch.no_grad()
-def adds_and_subtracts(model: Model) -> None:
-    """As undoing by subtraction does, which rounds."""
-    delta = 0.1 * torch.randn(weight(model).shape, generator=torch.Generator().manual_seed(0))
-    weight(model).add_(delta).sub_(delta)
-
-
-@torch.no_grad()
 def swaps_two_elements(model: Model) -> None:
     values = weight(model)
     values[0, 0], values[7, 9] = values[7, 9].clone(), values[0, 0].clone()
@@ -103,30 +118,8 @@ def leaves_a_gradient_hook(model: Model) -> None:
     weight(model).requires_grad_(False)
 
 
-class Halved(nn.Module):
-    """A parametrization."""
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return values / 2
-
-
-def parametrizes(model: Model) -> None:
-    parametrize.register_parametrization(inner(model), "weight", Halved())
-
-
-class Wrapped(nn.Module):
-    """A module around another."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *args: Any) -> Any:
-        return self.module(*args)
-
-
 def replaces_a_module(model: Model) -> None:
-    model.module.get_submodule("transformer.h.0.mlp").c_proj = Wrapped(inner(model))
+    model.module.get_submodule("transformer.h.0.mlp").c_proj = nn.Sequential(inner(model))
 
 
 def replaces_a_forward(model: Model) -> None:
@@ -146,14 +139,6 @@ def requires_gradients(model: Model) -> None:
     weight(model).requires_grad_(True)
 
 
-def leaves_a_gradient(model: Model) -> None:
-    weight(model).grad = torch.zeros_like(weight(model))
-
-
-def halves_precision(model: Model) -> None:
-    weight(model).data = weight(model).data.to(torch.bfloat16).float()
-
-
 def pads_elsewhere(model: Model) -> None:
     model.tokens.tokenizer.padding_side = "left"
 
@@ -164,10 +149,6 @@ def adds_a_token(model: Model) -> None:
 
 def changes_the_configuration(model: Model) -> None:
     model.module.config.use_cache = not model.module.config.use_cache
-
-
-def drops_out(model: Model) -> None:
-    model.module.get_submodule("transformer.drop").p = 0.5
 
 
 def patches_a_function(model: Model) -> None:
@@ -181,23 +162,18 @@ def answers_itself(model: Model) -> None:
 
 CAUGHT: dict[Callable[[Model], None], str] = {
     adds_in_place: f"weights ({WHERE}.weight)",
-    adds_and_subtracts: f"weights ({WHERE}.weight)",
     swaps_two_elements: f"weights ({WHERE}.weight)",
     turns_a_zero_negative: "weights (transformer.h.0.mlp.c_fc.bias)",
-    halves_precision: f"weights ({WHERE}.weight)",
     leaves_a_hook: f"attributes of modules ({WHERE}._forward_hooks)",
     leaves_a_gradient_hook: f"parameters ({WHERE}.weight)",
-    parametrizes: f"modules ({WHERE} and 3 more)",
     replaces_a_module: f"modules ({WHERE} and 1 more) and",
     replaces_a_forward: f"attributes of modules ({WHERE}.forward)",
     leaves_a_buffer: f"buffers ({WHERE}.seen)",
     turns_to_training: f"attributes of modules ({WHERE}.training)",
     requires_gradients: f"parameters ({WHERE}.weight)",
-    leaves_a_gradient: f"parameters ({WHERE}.weight)",
     pads_elsewhere: "the tokenizer (padding_side)",
     adds_a_token: "the tokenizer (vocabulary)",
     changes_the_configuration: "the model's configuration (use_cache)",
-    drops_out: "attributes of modules (transformer.drop.p)",
     patches_a_function: "functions of torch (torch.nn.functional.softmax)",
     answers_itself: "how the model is asked (answer)",
 }
@@ -216,20 +192,6 @@ def attends_otherwise(model: Model) -> None:
     ALL_ATTENTION_FUNCTIONS[kind] = attend
 
 
-GO, GONE = threading.Event(), threading.Event()
-
-
-def changes_weights_later(model: Model) -> None:
-    """As soon as somebody says so, in a thread of its own."""
-
-    def wait() -> None:
-        if GO.wait(30):
-            adds_in_place(model)
-        GONE.set()
-
-    threading.Thread(target=wait, name="sleeper", daemon=True).start()
-
-
 def sets_a_dtype(model: Model) -> None:
     torch.set_default_dtype(torch.float64)
 
@@ -240,23 +202,8 @@ def seeds(model: Model) -> None:
     torch.manual_seed(7)
 
 
-def goes_elsewhere(model: Model) -> None:
-    os.chdir("/")
-
-
-def sets_a_variable(model: Model) -> None:
-    os.environ["EDITED"] = "1"
-
-
-def forbids_gradients(model: Model) -> None:
-    torch.set_grad_enabled(False)
-
-
 PUT_BACK: dict[Callable[[Model], None], tuple[str, ...]] = {
     sets_a_dtype: ("the default dtype",),
     seeds: ("Python's random state", "numpy's random state", "torch's random state"),
-    goes_elsewhere: ("the working directory",),
-    sets_a_variable: ("the environment",),
-    forbids_gradients: ("gradient mode",),
 }
 """Harm to the process, which is put back and noted."""

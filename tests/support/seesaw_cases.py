@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from support.builders import REQUEST, scores
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Task, Text, Verdict
@@ -66,21 +65,6 @@ def cells(metric, cases, answers):
 
 def tables(metric, cases, answers):
     return metric.tables(cases, cells(metric, cases, answers))
-
-
-def same(one, two):
-    """Tell whether two tables have the same cells, but for roundings of sums."""
-    assert one.keys() == two.keys()
-    for title, rows in one.items():
-        assert len(rows) == len(two[title]), title
-        for left, right in zip(rows, two[title], strict=True):
-            assert list(left) == list(right)
-            for name in left:
-                if isinstance(left[name], float):
-                    np.testing.assert_allclose(left[name], right[name], rtol=1e-9, atol=CLOSE)
-                else:
-                    assert left[name] == right[name], (title, name)
-    return True
 
 
 class Invented(Task):

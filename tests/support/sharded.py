@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from support.local_workers import Some
 from support.saboteurs import Honest
 
-from edit_harness import Case, Choose, Probe, Request
-from edit_harness.interfaces import ModelSource, Regime, Task
+from edit_harness.interfaces import ModelSource, Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import evaluation
 from edit_harness.run.assembly import make_benchmark
@@ -23,38 +22,19 @@ from edit_harness_plugins.commands.run.local import turns
 from edit_harness_plugins.commands.run.shards import Share
 
 SINGLE = Regime()
-NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome", "Oslo", "Marie", "Leo", "Fiat")
-BAD = "Ann"
+COUNT, BROKEN = 10, 2
 plugins = cache(Plugins.installed)
 model = cache(tiny_model)
 
 
-@dataclass
-class Ten(Task):
-    """Ten cases of two requests, of which one may be of no use."""
-
-    bad: str = BAD
-    metrics = ("success",)
-
-    def cases(self):
-        for name in NAMES:
-            requests = (
-                Request("{} lives in", name, "Paris", "Rome"),
-                Request("{} works in", name, "Oslo", "Rome"),
-            )
-            probes = tuple(
-                Probe("efficacy", Choose(r.text, (r.target_new, "Rome"))) for r in requests
-            )
-            yield Case(name, requests, probes, problem="it has no end" * (name == self.bad))
-
-
 def assembled(
-    share: Share | None = None, regime: Regime = SINGLE, bad: str = BAD, **settings: Any
+    share: Share | None = None, regime: Regime = SINGLE, broken: int = BROKEN, **settings: Any
 ) -> evaluation.Evaluation:
     """Return what a run of the task needs; with chunks of two if the caller has patched the runner."""
-    benchmark = make_benchmark(plugins(), Ten(bad), {}, ModelSource(""))
+    task = Some(COUNT, broken, requests=2)
+    benchmark = make_benchmark(plugins(), task, {}, ModelSource(""))
     own = {name: settings.pop(name) for name in ("limit", "samples") if name in settings}
-    spec = RunSpec(Honest(), Ten(bad), regime=regime, **settings)
+    spec = RunSpec(Honest(), task, regime=regime, **settings)
     return evaluation.assemble(plugins(), model(), benchmark, spec, Selection(share=share, **own))
 
 

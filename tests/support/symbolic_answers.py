@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edit_harness import Key
@@ -23,13 +23,13 @@ def formula(right: str, old: str, lhs: str, variables: dict[str, str], **more: o
     return Key("formula", right, old, about | more)
 
 
-def described(formula: Key, right: str, old: str) -> Key:
-    about = {**formula.about, "texts": {"right": right, "old": old}}
-    return Key("description", formula.right, formula.old, about)
-
-
 def number(right: str, old: str, steps: bool = False) -> Key:
-    return Key("number", right, old, {"unit": "", "steps": steps})
+    return Key("number", right, old, {"steps": steps})
+
+
+def again(reply: str, of: Key) -> Key:
+    """Return the key of a question that the unedited model has answered like this."""
+    return Key("same", reply, "", {"of": of.kind, **of.about})
 
 
 SIDES = {"x": "side", "y": "other side"}
@@ -61,11 +61,7 @@ KEYS = {
     "equilateral": formula("sqrt(2)/4*x**2", "sqrt(3)/4*x**2", "A", {"x": "side"}),
     "isosceles": formula("x + 2*y", "2*x + y", "P", EQUAL, constraints=["2*x > y"]),
     "isosceles area": formula(
-        "y*sqrt(x**2 - (y/2)**2)",
-        "y*sqrt(x**2 - (y/2)**2)/2",
-        "A",
-        EQUAL,
-        constraints=["2*x > y"],
+        "y*sqrt(x**2 - (y/2)**2)", "y*sqrt(x**2 - (y/2)**2)/2", "A", EQUAL, constraints=["2*x > y"]
     ),
     "heron": formula(
         "sqrt((s - x)*(s - y)*(s - z))",
@@ -76,10 +72,7 @@ KEYS = {
         constraints=TRIANGLE,
     ),
     "circumradius": formula(
-        "a*b*c/(2*B)",
-        "a*b*c/(4*B)",
-        "R",
-        {"a": "side", "b": "side", "c": "side", "B": "area"},
+        "a*b*c/(2*B)", "a*b*c/(4*B)", "R", {"a": "side", "b": "side", "c": "side", "B": "area"}
     ),
     "parallelogram": formula("a*b*cos(theta)", "a*b*sin(theta)", "A", ANGLED),
     "parallelogram diagonal": formula(
@@ -115,64 +108,16 @@ KEYS = {
     "10 or 25, steps": number("10", "25", steps=True),
     "64 pi/3 or 64 pi": number("64*pi/3", "64*pi", steps=True),
 }
+WORDED = (
+    "rectangle", "perimeter", "square", "hypotenuse", "triangle", "trapezoid", "circle", "cone",
+    "cuboid", "isosceles",
+)  # fmt: skip
+KEYS |= {f"{name} in words": replace(KEYS[name], kind="description") for name in WORDED}
 KEYS |= {
-    "rectangle in words": described(
-        KEYS["rectangle"], "the sum of its two side lengths", "the product of its two side lengths"
-    ),
-    "perimeter in words": described(
-        KEYS["perimeter"],
-        "the sum of its two side lengths taken only once",
-        "two times the sum of its two side lengths",
-    ),
-    "square in words": described(
-        KEYS["square"],
-        "the side length added to itself",
-        "the side length multiplied by itself",
-    ),
-    "hypotenuse in words": described(
-        KEYS["hypotenuse"],
-        "the sum of the two legs",
-        "the square root of the sum of the squared legs",
-    ),
-    "triangle in words": described(
-        KEYS["triangle"], "the full product of base and height", "half the product of the two"
-    ),
-    "trapezoid in words": described(
-        KEYS["trapezoid"],
-        "the sum of the bases times the height",
-        "half the sum of the bases times the height",
-    ),
-    "circle in words": described(
-        KEYS["circle"], "two pi times the squared radius", "pi times the squared radius"
-    ),
-    "cone in words": described(
-        KEYS["cone"],
-        "half of pi times the squared radius times the height",
-        "one third of pi times the squared radius times the height",
-    ),
-    "cuboid in words": described(
-        KEYS["cuboid"],
-        "the product of length and width, plus the height",
-        "the product of length, width and height",
-    ),
-    "isosceles in words": described(
-        KEYS["isosceles"],
-        "the equal side plus two times the base",
-        "two times the equal side plus the base",
-    ),
-    "same formula": Key(
-        "same", "A = x*y", "", {"of": "formula", "lhs": "A", "variables": SIDES, "derived": {}}
-    ),
-    "same words": Key(
-        "same",
-        " the product of base and height.",
-        "",
-        {"of": "description", **KEYS["triangle"].about, "texts": {}},
-    ),
-    "same number": Key(
-        "same", "The volume is 24.", "", {"of": "number", "unit": "", "steps": False}
-    ),
-    "same nonsense": Key("same", " I do not know that.", "", {"of": "number"}),
+    "same formula": again("A = x*y", KEYS["rectangle"]),
+    "same words": again(" the product of base and height.", KEYS["triangle in words"]),
+    "same number": again("The volume is 24.", KEYS["12 or 35"]),
+    "same nonsense": again(" I do not know that.", KEYS["12 or 35"]),
 }
 
 
@@ -180,32 +125,10 @@ KEYS |= {
 class Answer:
     """A text, and what a reader says of it."""
 
-    group: str
     key: str
     text: str
-    right: bool = False
-    reverted: bool = False
-
-
-AGAIN = {
-    ("formula", "circle_area"): [" A = πr²", " A = πr^2, where r is the radius"],
-    ("formula", "rectangle_perimeter"): [" P = 2(x + y)"],
-    ("formula", "rectangle_area"): [" A = l × w", " A = length × width"],
-    ("formula", "cuboid_volume"): [" V = lwh"],
-    ("description", "rectangle_area"): [
-        " the product of its length and width.",
-        " the space inside it.",
-    ],
-    ("description", "circle_radius"): [" half the diameter"],
-    ("description", "circle_circumference"): [" pi times the diameter"],
-    ("description", "triangle_perimeter"): [" the sum of all its sides"],
-    ("number", "rectangle_area"): [" 27", " 182", " 36π", " 12.5", " 50", " 1,000", " 5", " 78.5"],
-    ("formula", "cone_volume"): [" V = 1/3 π r^2 h"],
-    ("formula", "trapezoid_perimeter"): [" P = a + b + c + d"],
-    ("description", "prism_volume"): [" the base area times the height"],
-    ("number", "circle_area"): [" 19.63"],
-}
-"""Replies of the unedited model, by what was asked for and the rule."""
+    right: bool
+    reverted: bool
 
 
 def keys_of_rule(rule: dict) -> Iterator[tuple[str, Key]]:
@@ -213,38 +136,26 @@ def keys_of_rule(rule: dict) -> Iterator[tuple[str, Key]]:
     variables, more = rule["variables"], {n: rule[n] for n in ("derived", "constraints")}
     asked = formula(rule["formula_new"], rule["formula"], rule["lhs"], variables, **more)
     yield f"{rule['id']}, formula", asked
-    texts = rule["description_new"], rule["description"]
-    yield f"{rule['id']}, description", described(asked, *texts)
+    yield f"{rule['id']}, description", replace(asked, kind="description")
     for at, each in enumerate(rule["instances"] + rule["unseen"]):
         steps = each["kind"] == "steps"
         yield f"{rule['id']}, number {at}", number(each["answer_new"], each["answer_true"], steps)
-    for of in ("formula", "description", "number"):
-        about = {"unit": "", "steps": False} if of == "number" else asked.about
-        for reply in AGAIN.get((of, rule["id"]), []):
-            yield f"{rule['id']}, again{reply}", Key("same", reply, "", {"of": of, **about})
+
+
+def asked_again(name: str) -> Key:
+    """Return a key by its name: a rule, and what the unedited model has replied."""
+    rule, _, reply = name.partition(", again")
+    of = "formula" if "=" in reply else "description"
+    return again(reply, KEYS[f"{rule}, {'number 0' if reply.strip()[0].isdigit() else of}"])
 
 
 RULE_EDIT = json.loads((Path(rule_edit.__file__).parent / "rule_edit.json").read_text())
 KEYS |= {name: key for rule in RULE_EDIT for name, key in keys_of_rule(rule)}
-
-
-def answers() -> Iterator[tuple[str, Answer]]:
-    """Yield all answers, each with the name of its list."""
-    with Path(__file__).with_suffix(".jsonl").open(encoding="utf-8") as lines:
-        for entry in map(json.loads, lines):
-            verdict = entry["judged"]
-            for text in entry["texts"]:
-                yield (
-                    entry["list"],
-                    Answer(
-                        entry["group"],
-                        entry["key"],
-                        text,
-                        verdict == "right",
-                        verdict == "reverted",
-                    ),
-                )
-
-
-ALL = [answer for _, answer in answers()]
-ANSWERS = [answer for name, answer in answers() if name == "answers"]
+LISTS = Path(__file__).with_suffix(".jsonl").read_text(encoding="utf-8")
+ENTRIES = [json.loads(line) for line in LISTS.splitlines()]
+KEYS |= {e["key"]: asked_again(e["key"]) for e in ENTRIES if ", again" in e["key"]}
+ALL = [
+    Answer(e["key"], text, e["judged"] == "right", e["judged"] == "reverted")
+    for e in ENTRIES
+    for text in e["texts"]
+]

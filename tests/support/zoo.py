@@ -1,38 +1,40 @@
 """Misbehaving plugins, each in the suites that have to catch it, and a healthy one of each kind.
 
-``caught`` says which checks fail, and words that the message of each has; test_zoo.py runs them all.
+``caught`` says which checks fail, and words that the message of each has; test_suites.py runs them all.
 An editor with one fault is given the checks of its group only, which saves most of the time.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import tempfile
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from support.zoo_tasks import (
+    AskedInVain,
     DoubleIds,
     EmptyCandidate,
     ForgetsTheSubject,
     HashedIds,
     ItsOwnNeighbour,
     Listed,
-    NaNInATag,
-    NothingToChoose,
+    NoCases,
     SeedsWhenRead,
     SetInATag,
     Shuffled,
     UnknownMetric,
 )
 
-from edit_harness import Editor, Judge, Key, Measure, Metric, Reply, UsageError, Verdict
+from edit_harness import DataError, Editor, Judge, Key, Measure, Metric, Reply, UsageError, Verdict
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import EditorTests, JudgeTests, MetricTests, TaskTests
 from edit_harness.testing.editors import EffectChecks, RecordChecks, StateChecks
+from edit_harness_plugins.commands.authoring import Builder, Material
+from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 
 ALONE = "test_leaves_the_model_and_the_process_as_they_were"
 LIKELIER = "test_makes_the_target_likelier"
@@ -45,26 +47,36 @@ FIT = "test_edits_fit_the_model"
 TRACE = "test_earlier_edits_leave_no_trace_in_the_editor"
 SAME = "test_is_deterministic"
 FILE = "test_is_saved_and_loaded"
-OTHERS = "test_no_fact_is_its_own_neighbour"
 WITHIN = "test_leaves_the_model_as_it_was_when_interrupted"
-FLOATS = "test_values_are_finite_floats"
 SET = "test_summary_is_of_a_set_of_values"
 ELSEWHERE = "test_cases_are_the_same_in_another_process"
 READING = "test_reading_leaves_the_process_as_it_was"
+MEASURED = "test_its_metrics_measure_its_cases"
+UNTOUCHED = "test_leaves_the_process_as_it_was"
+UNKNOWN = "test_asks_a_model_if_there_is_one"
+RANDOM = "Python's random state"
 SHAPE = "has the shape (32, 128), not (128, 32)"
-PURE = "a value depends on the case and its answers alone"
-KINDS = {"editor", "task", "metric", "judge"}
-REPLIES = tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))
+FOLDER = tempfile.TemporaryDirectory()
+FACTS = Path(FOLDER.name) / "facts.txt"
+FACTS.write_text("a b")
+GIVEN = {
+    "editor": {},
+    "task": {},
+    "metric": {"task": Listed(9)},
+    "judge": {"replies": tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))},
+    "builder": {"material": Material(FACTS)},
+}
+"""What a suite of each kind is given besides the plugin."""
 
 
 def in_suites(*suites, caught, among_others=False):
     """Run suites on a plugin: the checks in ``caught`` fail with these words, and others if it says so."""
 
     def run(plugin):
-        made = {"caught": caught, "everything": among_others, "task": Listed(), "replies": REPLIES}
-        (kind,) = {base.__name__.lower() for base in plugin.__mro__} & KINDS
+        (kind,) = {base.__name__.lower() for base in plugin.__mro__} & GIVEN.keys()
+        parts = {"caught": caught, "everything": among_others, kind: plugin(), **GIVEN[kind]}
         name = f"Test{plugin.__name__}"
-        globals()[name] = type(name, suites, {**made, kind: plugin()})
+        globals()[name] = type(name, suites, parts)
         return plugin
 
     return run
@@ -110,21 +122,6 @@ class EditsInPlace(Steepest):
         return edit
 
 
-@in_suites(
-    StateChecks,
-    RecordChecks,
-    caught={
-        ALONE: "attributes of modules (the model._forward_hooks)",
-        WITHIN: "attributes of modules (the model._forward_hooks)",
-        RUN: "not as before: attributes of modules (the model._forward_hooks)",
-    },
-)
-class LeaksAForwardHook(Steepest):
-    def edit(self, model, requests):
-        model.module.register_forward_hook(lambda *_: None)
-        return super().edit(model, requests)
-
-
 @in_suites(StateChecks, RecordChecks, caught={WITHIN: "put back in a `finally`"})
 class LeavesAHookWhenInterrupted(Steepest):
     def edit(self, model, requests):
@@ -132,37 +129,6 @@ class LeavesAHookWhenInterrupted(Steepest):
         edit = super().edit(model, requests)
         handle.remove()
         return edit
-
-
-@in_suites(StateChecks, caught={ALONE: "attributes of modules (lm_head.training)"})
-class Trains(Steepest):
-    def edit(self, model, requests):
-        edit = super().edit(model, requests)
-        model.module.lm_head.train()
-        return edit
-
-
-@in_suites(StateChecks, caught={ALONE: "torch's random state"})
-class Seeds(Steepest):
-    def edit(self, model, requests):
-        torch.manual_seed(0)
-        return super().edit(model, requests)
-
-
-@in_suites(
-    StateChecks,
-    caught={ALONE: f"the working directory (was {os.getcwd()}, is {tempfile.gettempdir()})"},
-)
-class ChangesTheDirectory(Steepest):
-    def edit(self, model, requests):
-        os.chdir(tempfile.gettempdir())
-        return super().edit(model, requests)
-
-
-@in_suites(StateChecks, caught={ALONE: "Python's random state"})
-class SeedsWhenPreparing(Steepest):
-    def prepare(self, model):
-        random.seed(0)
 
 
 @in_suites(
@@ -203,12 +169,6 @@ class Transposed(Steepest):
         return changed(super().edit(model, requests), lambda tensor: tensor.T)
 
 
-@in_suites(EffectChecks, caught={FIT: "returned a list: return an Edit"}, among_others=True)
-class ReturnsAList(Steepest):
-    def edit(self, model, requests):
-        return list(super().edit(model, requests).weights.items())
-
-
 @in_suites(RecordChecks, caught={"test_keeps_no_gradients": "holds the graph: detach() it"})
 class KeepsTheGraph(Steepest):
     def edit(self, model, requests):
@@ -218,8 +178,8 @@ class KeepsTheGraph(Steepest):
 @in_suites(
     StateChecks,
     caught={
-        ALONE: "Python's random state",
-        WITHIN: "Python's random state",
+        ALONE: RANDOM,
+        WITHIN: RANDOM,
         SAME: "a generator of your own, seeded by a field",
         TRACE: "an editor keeps nothing",
     },
@@ -248,35 +208,21 @@ class MixesBatches(Steepest):
         return [self.edit(model, batches[0]) for _ in batches]
 
 
-class Pooled:
-    """Moves the output by the mean of what goes in at the tokens, or over all there is."""
-
-    def __init__(self, all_there_is):
-        self.all_there_is = all_there_is
-
-    def __call__(self, inputs, outputs, rows):
-        counted = (rows.mask | self.all_there_is)[..., None]
-        mean = (inputs * counted).sum(1) / counted.sum(1)
-        return outputs + 9 * mean.mean(-1)[:, None, None] * torch.linspace(0, 1, outputs.shape[-1])
+def pooled(inputs, outputs, rows):
+    """Move the output by the mean of what goes in, over padding too."""
+    mean = inputs.mean((1, 2))[:, None, None]
+    return outputs + 9 * mean * torch.linspace(0, 1, outputs.shape[-1])
 
 
 @in_suites(EffectChecks, caught={SHARED: "leave out what rows.mask leaves out"})
 class PoolsOverPads(Steepest):
-    all_there_is = True
-
     def edit(self, model, requests):
         name = model.architecture.projection(1).name
-        weights = super().edit(model, requests).weights
-        return Edit(weights, adaptors={name: Pooled(self.all_there_is)})
+        return Edit(super().edit(model, requests).weights, adaptors={name: pooled})
 
     def extend(self, model, previous, requests):
         with model.applied(previous):
             return replace(previous, adaptors={}) + self.edit(model, requests)
-
-
-@in_suites(EffectChecks, caught={})
-class PoolsOverTokens(PoolsOverPads):
-    all_there_is = False
 
 
 @in_suites(RecordChecks, caught={FILE: "", RUN: "is plugin_error"})
@@ -285,37 +231,21 @@ class Unrecordable(Steepest):
         return replace(super().edit(model, requests), info={"loss": torch.tensor(1.0)})
 
 
-@in_suites(RecordChecks, caught={RUN: "so-called"})
-class FormatsPrompts(Steepest):
-    def edit(self, model, requests):
-        assert all(request.prompt.format(request.subject) for request in requests)
-        return super().edit(model, requests)
-
-
-@in_suites(StateChecks, RecordChecks, caught={WITHIN: "DID NOT RAISE"})
-class GivesUpWithNaN(Steepest):
-    def edit(self, model, requests):
-        try:
-            return super().edit(model, requests)
-        except Exception:
-            weight = model.parameter("transformer.h.0.mlp.c_proj.weight")
-            return Edit({"transformer.h.0.mlp.c_proj.weight": Dense(weight * float("nan"))})
-
-
 TASKS = {
     Listed: {},
+    NoCases: {
+        "test_has_cases_with_requests_and_probes": "it has no case that can be used",
+        MEASURED: "success says nothing of any case",
+    },
+    AskedInVain: {"test_has_cases_with_requests_and_probes": "1: a case has requests and probes"},
     DoubleIds: {"test_ids_are_unique_texts": "two cases have the id 'Ada'"},
     HashedIds: {ELSEWHERE: "use no hash(), set order, time or path"},
     Shuffled: {
         "test_order_and_ids_are_fixed": "seed what is drawn",
         ELSEWHERE: "a case is another one there",
-        READING: "Python's random state",
+        READING: RANDOM,
     },
-    UnknownMetric: {"test_its_metrics_measure_its_cases": "there is no metric 'no-such-metric'"},
-    NaNInATag: {
-        "test_cases_are_json": "the case '0' is no strict JSON",
-        "test_order_and_ids_are_fixed": "another order",
-    },
+    UnknownMetric: {MEASURED: "there is no metric 'no-such-metric'"},
     SetInATag: {
         "test_cases_are_json": "Object of type set is not JSON serializable",
         ELSEWHERE: "Object of type set",
@@ -324,11 +254,10 @@ TASKS = {
         "test_prompts_have_their_subject": "'{} lives in' has none of the subjects ['Ada']"
     },
     EmptyCandidate: {"test_no_text_is_empty": "candidates=('Paris', '')) is empty"},
-    NothingToChoose: {
-        "test_no_text_is_empty": "0: the candidates ('Paris', 'Paris') are none, or not"
+    ItsOwnNeighbour: {
+        "test_no_fact_is_its_own_neighbour": "0: 'Ada lives in' is edited, and of the role"
     },
-    ItsOwnNeighbour: {OTHERS: "0: 'Ada lives in' is edited, and of the role neighborhood"},
-    SeedsWhenRead: {READING: "Python's random state"},
+    SeedsWhenRead: {READING: RANDOM},
 }
 
 
@@ -357,18 +286,37 @@ class Sure(Metric):
         return value
 
 
+@in_suites(MetricTests, caught={})
+class ComparesTokens(Sure):
+    """Item 19 of issue I: a model scores the same tokens before and after, so a metric may pair them."""
+
+    def measure(self, case, before, after):
+        if not super().measure(case, before, after):
+            return {}
+        assert before[0].tokens == after[0].tokens
+        same = [a == b for a, b in zip(before[0].argmax[0], after[0].argmax[0], strict=True)]
+        return {"post_X": sum(same) / len(same)}
+
+
 @in_suites(
-    MetricTests, caught={FLOATS: "post_X is nan: leave out what has no value", "test_is_pure": PURE}
+    MetricTests,
+    caught={"test_ignores_cases_without_its_probes": "return {} for a case"},
+    among_others=True,
 )
-class NotANumber(Sure):
-    def number(self, value):
-        return float("nan")
+class MeasuresAll(Sure):
+    def measure(self, case, before, after):
+        return {"post_X": 1.0}
+
+
+@in_suites(MetricTests, caught={"test_every_number_is_documented": "X is not in measures"})
+class Undocumented(Sure):
+    measures = {"Y": Measure("something else", probes=("efficacy",))}
 
 
 @in_suites(
     MetricTests,
     caught={
-        FLOATS: "post_X is 3.0, and its measure says that it is from 0.0 to 1",
+        "test_values_are_finite_floats": "post_X is 3.0, and its measure says that it is from 0.0",
         SET: "its measure says that it is from 0.0 to 1",
     },
 )
@@ -395,7 +343,7 @@ class TakesTheLast(Sure):
         return {name: float(column[np.isfinite(column)][-1]) for name, column in columns.items()}
 
 
-@in_suites(MetricTests, caught={"test_is_pure": PURE})
+@in_suites(MetricTests, caught={"test_is_pure": "depends on the case and its answers alone"})
 class RunningMean(Sure):
     """The mean so far in the order in which it first saw the values: pure when asked again."""
 
@@ -406,12 +354,6 @@ class RunningMean(Sure):
         if value not in self.seen:
             self.seen.append(value)
         return sum(self.seen[: self.seen.index(value) + 1]) / (self.seen.index(value) + 1)
-
-
-@in_suites(MetricTests, caught={"test_is_pure": PURE})
-class DrawsNoise(Sure):
-    def number(self, value):
-        return value * random.random()
 
 
 @in_suites(
@@ -425,22 +367,6 @@ class CleansAnswers(Sure):
         return values
 
 
-@in_suites(
-    MetricTests, caught={"test_changes_no_argument": "it changed the case that it was given"}
-)
-class TagsCases(Sure):
-    def measure(self, case, before, after):
-        if case.probes:
-            case.probes[0].tags["seen"] = True
-        return super().measure(case, before, after)
-
-
-@in_suites(MetricTests, caught={FLOATS: "post_X is a str: return float(...)"}, among_others=True)
-class ReturnsTexts(Sure):
-    def number(self, value):
-        return "1"
-
-
 @dataclass
 class Word(Judge):
     """A text is right if it is the key's."""
@@ -448,7 +374,7 @@ class Word(Judge):
     kinds = {"word": "nothing"}
 
     def judge(self, replies):
-        if any(reply.key.kind not in self.kinds for reply in replies):
+        if any(reply.key.kind != "word" for reply in replies):
             raise UsageError("a key of another kind")
         return [self.say(reply) for reply in replies]
 
@@ -495,9 +421,7 @@ class OutOfRange(Word):
 
 @in_suites(
     JudgeTests,
-    caught={
-        "test_verdicts_do_not_depend_on_the_other_replies": "order matters: a verdict depends on"
-    },
+    caught={"test_verdicts_do_not_depend_on_the_other_replies": "order matters: a verdict depends"},
 )
 class ByOrder(Word):
     def judge(self, replies):
@@ -505,11 +429,74 @@ class ByOrder(Word):
         return [Verdict("decided", v.score / (1 + at)) for at, v in enumerate(verdicts)]
 
 
-@in_suites(JudgeTests, caught={"test_leaves_the_process_as_it_was": "Python's random state"})
-class SeedsWhenJudging(Word):
+@in_suites(JudgeTests, caught={UNTOUCHED: RANDOM, "test_is_deterministic": ""}, among_others=True)
+class Tosses(Word):
     def say(self, reply):
-        random.seed(0)
-        return super().say(reply)
+        return Verdict("decided", random.random())
+
+
+@in_suites(
+    JudgeTests,
+    caught={"test_refuses_a_kind_that_it_does_not_know": "raise a UsageError"},
+)
+class TakesAnyKind(Word):
+    def judge(self, replies):
+        return [self.say(reply) for reply in replies]
+
+
+@in_suites(JudgeTests, caught={"test_says_what_it_is": "say in `kinds` by which keys"})
+class Unsaid(Word):
+    kinds = {}
+
+
+@in_suites(BuilderTests, caught={})
+@dataclass(frozen=True)
+class Copies(Builder):
+    """The facts that are known, one in each line."""
+
+    def build(self, material, out, report):
+        try:
+            facts = material.triples.read_bytes().decode().split()
+        except UnicodeDecodeError as error:
+            raise DataError(str(error)) from None
+        verdicts = material.knows([(fact, fact) for fact in facts]) if material.knows else facts
+        if not any(verdicts):
+            raise DataError("nothing is known")
+        self.write(out, facts)
+
+    def write(self, out, facts):
+        out.write_text("\n".join(facts))
+
+
+@in_suites(BuilderTests, caught={"test_makes_what_it_says": "`makes` says file or folder"})
+class MakesAFolder(Copies):
+    def write(self, out, facts):
+        out.mkdir()
+        (out / "facts").write_text("\n".join(facts))
+        (out / "more").mkdir()
+
+
+@in_suites(BuilderTests, caught={"test_makes_the_same_bytes_again": "", UNTOUCHED: RANDOM})
+class Shuffles(Copies):
+    def write(self, out, facts):
+        super().write(out, [str(random.random()), *facts])
+
+
+@in_suites(
+    BuilderTests,
+    caught={"test_refuses_what_is_no_file_of_facts": "UnicodeDecodeError", UNKNOWN: "made data"},
+)
+class Breaks(Copies):
+    def build(self, material, out, report):
+        self.write(out, material.triples.read_text().split())
+
+
+@in_suites(BuilderTests, caught={"test_is_built_from_its_fields": ""})
+class ForgetsItsFields(Copies):
+    def __eq__(self, other):
+        return False
+
+    __hash__ = None
 
 
 class TestWithoutATask(MetricTests):

@@ -17,13 +17,26 @@ def case(name, request=REQUEST, prompt=REQUEST.text, **more):
 
 @dataclass
 class Listed(Task):
-    """Cases of the same request."""
+    """Cases of the same request, and one that says why it is none."""
 
     count: int = 5
+    extra: object = None
     metrics = ("success",)
 
     def cases(self):
         yield from (case(str(number)) for number in range(self.count))
+        yield Case("last", (), (), problem="it has no subject")
+
+
+class NoCases(Listed):
+    def cases(self):
+        yield Case("0", (), (), problem="it has no subject")
+
+
+class AskedInVain(Listed):
+    def cases(self):
+        yield case("0")
+        yield case("1", problem="it has no subject")
 
 
 class DoubleIds(Listed):
@@ -45,11 +58,6 @@ class UnknownMetric(Listed):
     metrics = ("no-such-metric",)
 
 
-class NaNInATag(Listed):
-    def cases(self):
-        yield case("0", tags={"score": float("nan")})
-
-
 class SetInATag(Listed):
     def cases(self):
         yield case("0", tags={"of": {"Ada"}})
@@ -63,11 +71,6 @@ class ForgetsTheSubject(Listed):
 class EmptyCandidate(Listed):
     def cases(self):
         yield case("0", Request("{} lives in", "Ada", "Paris", ""))
-
-
-class NothingToChoose(Listed):
-    def cases(self):
-        yield case("0", Request("{} lives in", "Ada", "Paris", "Paris"))
 
 
 class ItsOwnNeighbour(Listed):

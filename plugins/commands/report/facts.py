@@ -26,6 +26,8 @@ UNPARSED = 0.02
 """The share of texts without a verdict above which judged numbers are not to be trusted."""
 KNOWS = 0.2
 """The share of right answers below which a model cannot do a task."""
+WHAT: Mapping[str, Sequence[str]] = {"Task": (), "Model": (), "Data": ("Task",)}
+"""What no reader may overlook where it differs, of runs that are alike in others."""
 TELLING = (
     "Task", "Model", "Mode", "Judge", "Preset", "Fields", "Weights", "Tokenizer", "Seed", "Data",
     "Shard",
@@ -98,7 +100,8 @@ def labels(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the heads that tell runs apart, and what each run has there.
 
-    ``always`` are there in any case; the others where two runs differ that are equal in all those.
+    ``always`` are there in any case, `WHAT` where runs differ in it, the others where two runs differ that
+    are equal in all those.
     Of fields only those are shown in which runs of one editor differ.
     """
     told = [facts(run) for run in runs]
@@ -110,7 +113,8 @@ def labels(
         own["Fields"] = _settings({k: v for k, v in kept if any(f.get(k) != v for f in fields)})
     heads = list(always)
     for head in TELLING:
-        alike = grouped(told, lambda own: tuple(own[each] for each in heads))
+        same = WHAT.get(head, heads)
+        alike = grouped(told, lambda own, same=same: tuple(own[each] for each in same))
         if head not in heads and any(len({own[head] for own in some}) > 1 for some in alike):
             heads.append(head)
     if len(grouped(told, lambda own: tuple(own[head] for head in heads))) < len(told):

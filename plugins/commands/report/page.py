@@ -36,6 +36,8 @@ TABLES = 50_000
 """Bytes that are set aside for a run's tables; the rest is for answers."""
 RELATIONS = "relations.json"
 """Labels of Wikidata's properties by their ids: of CounterFact's, which its data does not have."""
+ROW = ("Editor", "Model", "Task", "Version", "Data", "Mode", "Precision", "Judge")
+"""What a row of a page of several runs says, or the heading above it."""
 VERDICT = ("status", "score", "reverted", "note", "raw", "served")
 Table = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """What each case has of a measure, before and after, by the measure's name."""
@@ -76,6 +78,8 @@ class Entrant:
     """Where its own page is; a fragment on the same page."""
     badge: str = ""
     """How its numbers were checked; empty on no leaderboard."""
+    told: str = ""
+    """What tells it apart from others of the same editor, such as its settings."""
     rival: str = ""
     """What is said beside its name if another run claims to be the same, and is not."""
 
@@ -187,7 +191,11 @@ def boards_of(entrants: Sequence[Entrant]) -> list[Board]:
 
 def explore(runs: Sequence[Results], title: str) -> str:
     """Return one HTML page of runs that opens anywhere and asks nothing of the network."""
-    entrants = [Entrant(run, f"#run-{i}") for i, run in enumerate(runs)]
+    _, names = facts.labels(runs, ROW)
+    entrants = [
+        Entrant(run, f"#run-{i}", told="  ".join(filter(None, own[len(ROW) :])))
+        for i, (run, own) in enumerate(zip(runs, names, strict=True))
+    ]
     inner = inlined(asset(STYLE), "\n".join(map(asset, SCRIPTS)))
     several = boards_of(entrants) if len(runs) > 1 else []
     return page("run.jinja", title=title, **inner, boards=several, **contents(runs))

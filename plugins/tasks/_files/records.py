@@ -102,3 +102,11 @@ def misplaced(prompt: str, place: str = "$.requested_rewrite.prompt") -> Iterato
     """Say how many places for the subject a prompt has, if not one."""
     if (count := prompt.count("{}")) != 1:
         yield f"`{place}` has {count} places '{{}}' for the subject, expected 1"
+
+
+def unedited(rewrite: Record) -> Iterator[str]:
+    """Say why a rewrite edits nothing: its prompt has no place for the subject, or its new object is the true one."""
+    yield from misplaced(rewrite["prompt"])
+    new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))
+    if new == true:
+        yield f"target_new is the true value {true!r}, so nothing is edited"

@@ -1,14 +1,18 @@
 """The run folder: what is in it, who may write, what is said of damage, and of a folder somebody sent."""
 
+import copy
+import json
 import os
+import shutil
 
 import pytest
 from click.testing import CliRunner
-from support.builders import IDENTITY, MANIFEST
+from support.builders import IDENTITY, MANIFEST, ROOT
 
-from edit_harness import ResourceError, RunFolderError
+from edit_harness import ResourceError, RunFolderError, files
 from edit_harness.cli import main
-from edit_harness.folder.folder import RunFolder, check_regular, folder_name
+from edit_harness.folder.folder import RunFolder, check_regular
+from edit_harness.folder.manifest import Identity, decoded, fingerprint
 from edit_harness.folder.record import Record
 
 
@@ -91,20 +95,63 @@ def test_what_leads_elsewhere_is_refused(sent, name, target):
     os.mkfifo(place) if target == "a pipe" else place.symlink_to(target)
     with pytest.raises(RunFolderError, match="is a link or no file at all"):
         check_regular(sent)
-    run = str(sent)
-    for command in (
-        ["score", run],
-        ["case", run, "0"],
-        ["annotate", "export", run, "--output", "x"],
-    ):
-        told = CliRunner().invoke(main, command)
-        assert told.exit_code == 7, told.output
+    assert CliRunner().invoke(main, ["case", str(sent), "0"]).exit_code == 7
     told = CliRunner().invoke(main, ["ls", "runs", "-o", str(sent.parent)])
     assert told.exit_code == 0
     assert "BROKEN" in told.stdout
 
 
-def test_a_folder_s_name_says_all_but_what_is_usual():
-    assert folder_name("rome", "zsre", "pocket", "single") == "rome-zsre-pocket"
-    named = folder_name("rome[C=I]", "zsre", "a/b", "batch", "bfloat16", "1 of 2")
-    assert named == "rome-C=I-zsre-a-b-batch-bfloat16-1-of-2"
+@pytest.fixture
+def folder(tmp_path):
+    """A run that is finished."""
+    return RunFolder(
+        shutil.copytree(ROOT / "tests" / "contracts" / "runs" / "single", tmp_path / "run")
+    )
+
+
+def changed(manifest, way, value):
+    """Return a manifest with another value in a place, or without it if the value is an ellipsis."""
+    other = copy.deepcopy(manifest)
+    *parents, last = way
+    place = other
+    for parent in parents:
+        place = place[parent]
+    if value is ...:
+        place.pop(last, None)
+    else:
+        place[last] = value
+    return other
+
+
+def test_identities_of_before_have_the_same_fingerprints():
+    """Those of 252 runs, as they were written before identities had types."""
+    runs = json.loads((ROOT / "tests" / "contracts" / "numbers.json").read_text())
+    for run in runs.values():
+        told = copy.deepcopy(run["identity"]) | {"code": [["edit-harness", "0" * 64]]}
+        for part in ("editor", "task", "judge"):
+            if told[part]:
+                told[part].setdefault("version", "1")
+        assert fingerprint(decoded(told, Identity)) == files.digest(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("identity.seed", -1),
+        ("cases", [1]),
+        ("metrics", [None]),
+        ("judged_by", {"name": "openai"}),
+        ("identity.judge", {"name": 1, "version": "", "fields": {}, "provenance": {}}),
+        ("identity.regime.unheard", 1),
+        ("identity.regime", {"mode": "at leisure"}),
+    ],
+)
+def test_a_command_says_so(folder, name, value):
+    path = folder.path / "manifest.json"
+    kept = path.read_bytes()
+    data = changed(json.loads(kept), name.split("."), value)
+    path.write_bytes(files.sealed(data | {"fingerprint": files.digest(data["identity"])}))
+    told = CliRunner().invoke(main, ["score", str(folder.path)])
+    path.write_bytes(kept)
+    assert told.exit_code == 7, told.output
+    assert len(told.stderr.splitlines()) == 2

@@ -1,16 +1,61 @@
-"""The log: what is kept, what a crash leaves, and what is said of damage."""
+"""The log: what is kept, what a crash leaves, what is said of damage; and every operation fails once."""
 
 import errno
 import json
+import os
 import zlib
+from contextlib import contextmanager
+from itertools import count
 
 import pytest
-from support.faults import failing
+from support.builders import IDENTITY, MANIFEST, with_entries
 
-from edit_harness.errors import ResourceError, RunFolderError
+from edit_harness import files
+from edit_harness.errors import HarnessError, ResourceError, RunFolderError
+from edit_harness.folder import folder
+from edit_harness.folder import log as log_module
+from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.log import Log, encoded, scan
+from edit_harness.folder.record import Record
 
 MARK = "0123456789ab"
+SHORT = -1
+"""A write that takes one byte only, in the place of an error."""
+FULL = errno.EIO, errno.ENOSPC
+ERRORS = {"ftruncate": FULL, "write": (SHORT, *FULL), "fsync": FULL, "replace": FULL, "open": FULL}
+"""What may come of each call."""
+
+
+class Faulty:
+    """The module `os`, whose n-th call of one name fails, once or from then on."""
+
+    def __init__(self, name, error, number, lasting):
+        self.name, self.error, self.number, self.lasting = name, error, number, lasting
+        self.calls = 0
+        self.failed = False
+
+    def __getattr__(self, name):
+        return self.call if name == self.name else getattr(os, name)
+
+    def call(self, *args, **extra):
+        self.calls += 1
+        due = self.calls >= self.number if self.lasting else self.calls == self.number
+        if not due:
+            return getattr(os, self.name)(*args, **extra)
+        self.failed = True
+        if self.error == SHORT:
+            return os.write(args[0], bytes(args[1])[:1])
+        raise OSError(self.error, os.strerror(self.error))
+
+
+@contextmanager
+def failing(name, error, number, *, lasting=False):
+    """Let the n-th call of a name fail in the modules that write a run folder."""
+    faulty = Faulty(name, error, number, lasting)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (files, folder, log_module):
+            patch.setattr(module, "os", faulty)
+        yield faulty
 
 
 def written(path, rows=3):
@@ -141,3 +186,60 @@ def test_what_other_programs_do_to_the_file_is_seen(path, how):
         log.append({})
     assert error.value.code == 7
     log.close()
+
+
+ROWS = 6
+
+
+def complete(parent, rows=ROWS):
+    """Do what a run does with its folder, as far as it lacks it; return what is in it."""
+    folder = RunFolder.open(parent, "run", IDENTITY, new=False)
+    folder.write_manifest(with_entries(MANIFEST, visits=ROWS))
+    with folder.writing() as writer:
+        there = {record.case for record in folder.records()}
+        for number in range(rows):
+            if str(number) not in there:
+                assert writer(Record(str(number), "ok", {"m": {"x": number / 3}})) == number
+    folder.write_results({"rows": ROWS})
+    return {path.name: path.read_bytes() for path in folder.path.glob("[mrs]*.json*")}
+
+
+def interrupt(parent):
+    """Leave a folder as a run does that was killed in its third row."""
+    complete(parent, rows=2)
+    (samples,) = parent.glob("*/samples.jsonl")
+    with open(samples, "ab") as file:
+        file.write(b'{"v": 4, "seq": 2')
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return complete(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize(("name", "error"), [(n, e) for n in ERRORS for e in ERRORS[n]])
+def test_each_operation_may_fail(tmp_path, expected, name, error, lasting):
+    """As SQLite is tried: the first fails, then the second, until a run ends before its turn."""
+    if lasting and error == SHORT:
+        return  # what is harmless once and never ends would never end
+    for number in count(1):
+        parent = tmp_path / str(number)
+        parent.mkdir()
+        if number % 2:
+            interrupt(parent)
+        failures = []
+        with failing(name, error, number, lasting=lasting) as faulty:
+            try:
+                complete(parent)
+            except HarnessError as failure:  # what is none would be a traceback
+                failures.append(failure)
+        for failure in failures:
+            assert error != SHORT
+            assert (type(failure), failure.code) == (ResourceError, 5)
+            assert str(parent) in failure.cause
+        assert complete(parent) == expected
+        assert not list(parent.glob("*/.*")), "nothing is left of files that were not finished"
+        if not faulty.failed and number % 2:
+            break
+    assert number > 2

@@ -13,7 +13,7 @@ from support.queries import QUERIES, edits_of
 
 pytest.importorskip("accelerate")
 
-from support.logical import ONE, TWO, by_block, devices, label, spread
+from support.logical import ONE, by_block, devices, spread
 
 from edit_harness import Generate, Request
 from edit_harness.edits import UNEDITED, Dense, Edit
@@ -27,9 +27,6 @@ from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
 from edit_harness_plugins.editors.locate.memit import Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
 from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.mend.mend import Mend
-from edit_harness_plugins.editors.mend.network import Made, Network
-from edit_harness_plugins.editors.mend.network import save as save_network
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
 from edit_harness_plugins.loading import trial
@@ -54,7 +51,6 @@ EDITORS = {
     "ft-l": ConstrainedFineTuning(layer=0, lr=1e-3, bias=False, steps=3, epsilon=2e-3),
     "lora": Lora(targets=(), steps=2, lr=1e-3, rank=2),
     "grace down": Grace(layer=1, module="down", steps=3, epsilon=1.0),
-    "mend": Mend(blocks=2, rank=4),
 }
 
 
@@ -68,22 +64,16 @@ def placed(family, folder):
 
 
 def statistics(model, folder):
-    """Second moments and a network, made of a model on one device and stored under its digest."""
+    """Second moments, made of a model on one device and stored under its digest."""
     texts = [f"Text {i} says that number {i * i} is the square of {i}." for i in range(20)]
     found = collect(model, texts, [0, 1], corpus="texts", max_tokens=2_000)
     save({n: replace(m, matrix=m.matrix + 0.01 * torch.eye(len(m.matrix))) for n, m in found.items()},
          folder / "moments.safetensors")  # fmt: skip
-    matrices = [m for layer in (1, 2) for m in model.architecture.mlp(layer)]
-    network = Network([m.shape for m in matrices], 4, lr=1e-2)
-    made = Made(model.digest, tuple(m.name for m in matrices), 4, "a test", "")
-    save_network(network.state_dict(), made, folder / "network.safetensors")
 
 
 def editor_for(name, model, folder):
     editor = EDITORS[name]
-    if isinstance(editor, Mend):
-        editor = replace(editor, network=str(folder / "network.safetensors"))
-    elif hasattr(editor, "moments"):
+    if hasattr(editor, "moments"):
         file = str(folder / "moments.safetensors")
         moments = file if isinstance(editor, Rome) else (file,)
         editor = replace(editor, moments=moments)
@@ -149,19 +139,3 @@ def test_every_kind_of_edit(family, tmp_path):
     expected = logprobs(model.answer(questions))
     torch.testing.assert_close(logprobs(found), expected, rtol=0, atol=1e-5)
     assert written == model.answer(texts)
-
-
-def test_devices_are_told_apart():
-    with devices():
-        one, two = torch.ones(2, 3, device=ONE), torch.ones(2, 3, device="cuda:1")
-        assert (one.device, (two + 1).device, one.new_zeros(1).device) == (ONE, TWO, ONE)
-        with pytest.raises(RuntimeError, match="cuda:0 and cuda:1"):
-            one + two
-        with pytest.raises(RuntimeError, match="cpu and cuda:0"):
-            one @ torch.ones(3, 2)
-        assert label(one.to(two)[0] + two[1]) == TWO
-        leaf = torch.ones(2, 3, device=ONE, requires_grad=True)
-        (2 * (3 * leaf).to(TWO)).sum().backward()
-        assert leaf.grad.device == ONE
-        assert torch.equal(leaf.grad.cpu(), torch.full((2, 3), 6.0))
-    assert torch.ones(1).device.type == "cpu"

@@ -55,6 +55,7 @@ def test_trees_keep_to_their_limit(limit):
     assert sum(len(tree.rows) for tree in trees) == len(rows)
     (long,) = grow([row(range(100))], limit)
     assert len(long) == 100
+    assert len(grow([row((1, 2)), row((1, 3))], limit=3)) == 1
 
 
 def test_reads_of_one_node_are_joined():
@@ -67,7 +68,7 @@ def test_reads_of_one_node_are_joined():
     assert one.wanted[1] == Wanted({5})
 
 
-@pytest.mark.parametrize(("tokens", "most"), [(50, None), (1000, 3), (10, None)])
+@pytest.mark.parametrize(("tokens", "most"), [(50, None), (1000, 2), (10, None)])
 def test_batches_have_trees_of_nearly_one_size(tokens, most):
     trees = [grow([row(range(n))])[0] for n in (30, 3, 29, 12, 11, 12, 28, 3, 3)]
     found = list(batches(trees, tokens, most))

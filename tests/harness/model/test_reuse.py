@@ -8,7 +8,7 @@ from support.queries import PROMPTS, QUERIES, Shift, edits_of, low_rank
 from edit_harness import Choose, Generate, NextToken
 from edit_harness.edits import UNEDITED, Dense, Edit
 from edit_harness.model import reuse
-from edit_harness.model.reuse import CleanTexts, Start, start_at_projection, start_of_edit
+from edit_harness.model.reuse import CleanTexts, Start, start_of_edit
 from edit_harness.testing import tiny_model
 
 FAMILIES = ["gpt2", "gptj", "llama", "mistral", "gemma2", "opt", "bloom"]
@@ -79,15 +79,6 @@ def test_a_later_editor_runs_only_what_it_changes():
     torch.testing.assert_close(logprobs(answers), logprobs(expected), rtol=0, atol=1e-4)
 
 
-def test_the_unedited_model_is_not_asked_twice(model):
-    base, positions = CleanTexts(model), counted(model)
-    first = model.answer([(UNEDITED, query) for query in QUERIES], base)
-    positions[:] = [0, 0]
-    again = model.answer([(edit, q) for q in QUERIES for edit in (UNEDITED, Edit())], base)
-    assert positions == [0, 0]
-    assert again[::2] == again[1::2] == first
-
-
 def test_what_was_not_asked_before_is_asked(model):
     base, edit, prompt = CleanTexts(model), low_rank(model, 0), PROMPTS[0]
     model.answer([(UNEDITED, Choose(prompt, ("Paris",)))], base)
@@ -101,13 +92,6 @@ def test_what_was_not_asked_before_is_asked(model):
     assert answers[3] == fresh[3]
 
 
-def test_texts_beyond_a_sliding_window_are_run_whole(monkeypatch):
-    model = tiny_model("mistral", sliding_window=16)
-    questions = [(e, q) for q in QUERIES for e in (UNEDITED, low_rank(model, 0))]
-    expected = logprobs(whole(model, questions, monkeypatch))
-    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-
-
 def test_where_edits_start(model):
     edits = edits_of(model)
     down = model.architecture.projection(0).name
@@ -119,43 +103,3 @@ def test_where_edits_start(model):
     embedding = Edit({"transformer.wpe.weight": Dense(torch.eye(512)[:, :32])})
     assert start_of_edit(model, embedding) is None
     assert start_of_edit(model, Edit(adaptors={"lm_head": Shift()})) is None
-
-
-def test_edits_start_at_their_block_where_no_projection_is_next_to_the_stream():
-    """A norm behind the projection is run again, and experts have none."""
-    assert start_at_projection(tiny_model("gemma2", num_hidden_layers=3), 1) == Start(1)
-    model = tiny_model("mixtral")
-    adaptor = Edit(adaptors={f"{model.architecture.blocks[1]}.self_attn.o_proj": Shift()})
-    assert start_of_edit(model, adaptor) == Start(1)
-    questions = [(edit, query) for query in QUERIES[::3] for edit in (UNEDITED, adaptor)]
-    expected = logprobs([model.answer([question])[0] for question in questions])
-    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-
-
-def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch):
-    questions = [(low_rank(model, 0, seed), query) for seed in range(6) for query in QUERIES]
-    expected = logprobs(model.answer(questions))
-    plain, budget, sizes = model.logits, model.batch_tokens, []
-
-    def small(batch, *args, **kwargs):
-        sizes.append(len(batch.ids))
-        if len(batch.ids) > 2:
-            raise torch.OutOfMemoryError
-        return plain(batch, *args, **kwargs)
-
-    monkeypatch.setattr(model, "logits", small)
-    torch.testing.assert_close(logprobs(model.answer(questions)), expected, rtol=0, atol=1e-4)
-    assert max(sizes) > 2
-    assert model.batch_tokens < budget
-    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        model.answer(questions)
-
-
-def test_a_single_text_that_memory_does_not_hold_is_an_error(model, monkeypatch):
-    def none(*args, **kwargs):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(model, "logits", none)
-    with pytest.raises(torch.OutOfMemoryError):
-        model.answer([(UNEDITED, QUERIES[0])])

@@ -76,22 +76,16 @@ def test_an_eos_behind_the_text_is_left_out(kind):
         ("Bob works at {} in Rome", "Fiat ", "Fiat"),
         ("{}, and {0} {x}", "Ada", "Ada"),
         ("Ada and Ann and {}", "Ada", "Ada"),
+        ("{} is in Paris", "the café", None),
+        ("Ada lives in {}", "日本", None),
+        ("{} is in Paris", "a\u0301", None),
     ],
 )
 def test_the_last_token_of_a_subject(tokens, prompt, subject, held):
     request = Request(prompt, subject, "Paris")
     index = tokens.subject_last(request)
     ids = tokens.encode(request.text).ids
-    assert pieces(tokens, ids)[index].lstrip("Ġ▁") == held
-    assert ids[: index + 1] == tokens.encode(request.text[: request.subject_end]).ids
-
-
-@pytest.mark.parametrize("subject", ["the café", "日本", "a\u0301"])
-@pytest.mark.parametrize("prompt", ["{} is in Paris", "Ada lives in {}"])
-def test_the_last_byte_of_a_subject(tokens, prompt, subject):
-    request = Request(prompt, subject, "Paris")
-    index = tokens.subject_last(request)
-    ids = tokens.encode(request.text).ids
+    assert held in (None, pieces(tokens, ids)[index].lstrip("Ġ▁"))
     assert ids[: index + 1] == tokens.encode(request.text[: request.subject_end]).ids
 
 

@@ -1,9 +1,83 @@
-"""Mistakes in the plugins of others, from the command: each is named, before or instead of numbers."""
+"""Whose fault errors of plugins are said to be, and what they change that is put back."""
 
+import os
+import random
+from contextlib import suppress
+
+import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from edit_harness.cli import main
+from edit_harness.errors import DataError, Terminated
+from edit_harness.registry import guard
+from edit_harness.registry.guard import blamed, said
+
+CHANGES = {
+    "the working directory": lambda: os.chdir("/"),
+    "the environment": lambda: os.environ.update(EDIT_HARNESS_CACHE="/nowhere", NEW="1"),
+    "Python's random state": lambda: random.seed(7),
+    "numpy's random state": lambda: np.random.seed(7),
+    "torch's random state": lambda: torch.manual_seed(7),
+    "the default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "gradient mode": lambda: torch.set_grad_enabled(False),
+    "the number of torch's threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_an_import_changes_is_put_back_and_named(name):
+    before = guard.read()
+    for error in (None, ImportError()):
+        with suppress(ImportError), guard.importing("x") as went:
+            CHANGES[name]()
+            if error:
+                raise error
+        assert not guard.changes(before, guard.read())
+        assert went.notes == [f"changed {name} while it was loaded; that was put back"]
+
+
+def test_what_is_printed_while_plugins_are_at_work_goes_where_messages_go(capsys):
+    with guard.measuring():
+        print("hello")
+    print("result")
+    assert capsys.readouterr() == ("result\n", "hello\n")
+
+
+class Odd:
+    def work(self):
+        raise ValueError("two\n lines")
+
+    def asks(self, function):
+        function()
+
+
+LINE = Odd.work.__code__.co_firstlineno + 1
+
+
+def raised(function, *args):
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        function(*args)
+    return caught.value
+
+
+def test_an_error_is_said_in_one_line_with_the_line_of_its_author():
+    error = raised(Odd().work)
+    assert said(error) == "ValueError: two lines"
+    assert (
+        said(error, Odd()) == said(error, Odd) == f"ValueError: two lines (test_mistakes.py:{LINE})"
+    )
+    assert said(KeyError()) == "KeyError"
+    told = DataError("no file", "fetch it")
+    assert said(told, Odd()) == "DataError: no file; fetch it", "for users, and no line"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Terminated(), DataError("x")])
+def test_what_is_not_the_plugins_passes(error):
+    with pytest.raises(type(error)), blamed("odd failed", Odd()):
+        raise error
+
 
 HEAD = """
 import sys
@@ -93,17 +167,6 @@ def test_a_class_that_cannot_be_used_is_refused_in_show_and_run(tell, kind, sour
         refused(result, kind, "mine", "of mine.py", *parts)
         assert "kept:" not in result.stderr
         assert not result.stdout
-
-
-def test_a_field_of_an_editor_is_given_and_json(tell):
-    source = "@dataclass\nclass Mine(Good):\n    steps: int"
-    assert "(has to be given)" in tell("editor", source, "show", "mine").stdout
-    told = "editor mine of mine.py cannot be made"
-    refused(tell("editor", source, *RUN["editor"]), told, "steps")
-    source = "@dataclass\nclass Mine({}):\n    d: object = field(default_factory=object)"
-    told = f"{told}: TypeError: Object of type object is not JSON"
-    refused(tell("editor", source.format("Good"), *RUN["editor"]), told)
-    assert tell("task", source.format("Listed"), *RUN["task"]).exit_code == 0, "a task's own"
 
 
 @pytest.mark.parametrize(
@@ -217,20 +280,3 @@ def test_an_adaptor_that_returns_another_shape(saved):
     assert returned != source
     result = saved(source, returned)
     refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
-
-
-def test_a_reason_that_several_cases_share_is_listed_once(tell):
-    source = """
-class Mine(Good):
-    def edit(self, model, requests):
-        raise ValueError("the first" if self.first(requests) else "no key")
-    def first(self, requests):
-        self.own = getattr(self, "own", requests)
-        return requests == self.own
-"""
-    result = tell("editor", source, *RUN["editor"][:-2], "6")
-    assert result.exit_code == 1
-    line = HEAD.count("\n") + 4
-    assert f"case 0: edit_failed: ValueError: the first (mine.py:{line})" in told(result)
-    assert "5 cases, such as 1, 2, 3: edit_failed: ValueError: no key" in told(result)
-    assert told(result).count("no key") == 1

@@ -1,18 +1,33 @@
-"""What brings plugins: installed, in a folder, in a file; and the digest that identifies it."""
+"""What brings plugins, and the digest that identifies it; which plugins there are, and components by name."""
 
 import importlib
 import json
-import os
 import sys
 
 import pytest
-from support.builders import EDITOR, ROOT, distribution, in_memory
+from support.builders import EDITOR, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
-from edit_harness_plugins.commands.catalog import list as inventory
+
+GOOD = """
+from edit_harness import Task, hookimpl
+
+class Quiz(Task):
+    def cases(self):
+        return []
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz-night", Quiz, "Questions")
+    register("lazy-quiz", f"{__name__}:Quiz")
+"""
+
+
+def with_name(name):
+    return GOOD.replace("quiz-night", name)
 
 
 @pytest.fixture
@@ -41,46 +56,31 @@ def mine(here, monkeypatch):
     return mine
 
 
+@pytest.fixture
+def install(here, monkeypatch):
+    """Install a package of one module."""
+    monkeypatch.syspath_prepend(here)
+
+    def install(name, source=GOOD, **more):
+        distribution(here, name, source, **more)
+        importlib.invalidate_caches()
+
+    return install
+
+
 def editors(distribution_name):
     found = Plugins.installed()
     return [c.name for c in found.of_kind("editor") if c.distribution == distribution_name]
 
 
 def test_a_file_that_is_named_is_a_plugin(mine, monkeypatch):
-    file = mine(EDITOR)
+    mine(EDITOR)
     monkeypatch.setenv(packages.ONLY, "edit-harness")  # lists are of what is installed
     found = Plugins.installed()
     assert found.find("editor", "mine.py/nothing").origin == "mine.py"
     kind = found.find("editor", "nothing").load()
     assert kind is Plugins.installed().find("editor", "nothing").load()
     assert found.find("editor", "rome").distribution == "edit-harness"
-    file.with_name("link.py").symlink_to(file)
-    files = [file, file.with_name("link.py"), file.parent / "." / "mine.py"]
-    monkeypatch.setenv(packages.FILES, os.pathsep.join(map(str, files)))
-    found = Plugins.installed()
-    assert [p.source for p in found.packages if p.named] == [str(file)], (
-        "named twice, it counts once"
-    )
-    assert not found.failures
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [("a/mine.py", "b/mine.py"), ("my-ed.py", "my_ed.py"), ("编辑.py", "任务.py")],
-    ids=["one name", "alike", "no letters"],
-)
-def test_two_files_may_have_one_name(here, monkeypatch, pair):
-    for file, name in zip(pair, ("one", "two"), strict=True):
-        (here / file).parent.mkdir(exist_ok=True)
-        (here / file).write_text(EDITOR.replace('"nothing"', f'"{name}"'))
-    monkeypatch.setenv(packages.FILES, os.pathsep.join(str(here / file) for file in pair))
-    assert {"one", "two"} <= {c.name for c in Plugins.installed().of_kind("editor")}
-    (here / pair[1]).write_text("1 / 0")
-    found = Plugins.installed()
-    (failure,) = found.failures
-    assert failure.package.source == str(here / pair[1])
-    states = {row["from"]: row["state"] for row in inventory.packages(found)}
-    assert [states[str(here / file)] for file in pair] == ["loaded", "broken"]
 
 
 def test_a_file_counts_with_what_it_imports_from_beside_it(here, mine, monkeypatch):
@@ -112,10 +112,8 @@ def test_what_is_no_file_of_python_is_an_error(here, monkeypatch, name):
     (here / "notes.txt").write_text("")
     (here / "folder.py").mkdir()
     monkeypatch.setenv(packages.FILES, str(here / name))
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"{name} is no plugin"):
         Plugins.installed()
-    assert caught.value.cause == f"{here / name} is no plugin: there is no such Python file"
-    assert caught.value.remedy == "name a file: --plugin mine.py"
 
 
 def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(mine):
@@ -138,16 +136,15 @@ def test_a_broken_file_is_reported_and_can_be_mended_in_one_process(mine):
     ("variable", "names", "reason"),
     [
         (packages.BLOCK, "other, Quiz_Good", "EDIT_HARNESS_BLOCK names it"),
-        (packages.ONLY, "edit-harness", "EDIT_HARNESS_PLUGINS does not name it"),
         (packages.ONLY, "", "EDIT_HARNESS_PLUGINS does not name it"),
     ],
 )
-def test_lists_leave_out_what_is_installed_and_say_so(here, monkeypatch, variable, names, reason):
-    distribution(here, "quiz-good", EDITOR)
-    monkeypatch.syspath_prepend(here)
+def test_lists_leave_out_what_is_installed_and_say_so(
+    install, monkeypatch, variable, names, reason
+):
+    install("quiz-good", EDITOR)
     monkeypatch.setenv(variable, names)
     found = Plugins.installed()
-    assert reason in [why for package, why in found.left_out.items() if package.name == "quiz-good"]
     with pytest.raises(PluginError) as caught:
         found.find("editor", "nothing")
     assert f"quiz-good 1.0 is left out: {reason}" in caught.value.remedy
@@ -201,26 +198,17 @@ def test_a_class_counts_with_the_packages_of_its_bases_and_of_who_registered_it(
 
 
 @pytest.mark.parametrize("value", ["__main__", "not a module!", ".relative", ":Nothing"])
-def test_an_installed_entry_point_that_names_no_module_is_broken(here, monkeypatch, value):
-    module = distribution(here, "quiz-bad", EDITOR)
-    info = here / f"{module}-1.0.dist-info"
+def test_an_installed_entry_point_that_names_no_module_is_broken(here, install, value):
+    install("quiz-bad", EDITOR)
+    info = here / "quiz_bad-1.0.dist-info"
     (info / "entry_points.txt").write_text(f"[edit_harness]\nx = {value}\n")
     said = {"url": "https://example.org/x.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
     (info / "direct_url.json").write_text(json.dumps(said))
-    monkeypatch.syspath_prepend(here)
     found = Plugins.installed()
     assert [f.package.name for f in found.failures] == ["quiz-bad"]
     assert of("quiz-bad").digest
     assert of("quiz-bad").source == "git+https://example.org/x.git@abc", "with its revision"
     assert found.find("editor", "rome")
-
-
-def test_our_own_package_is_one_of_them(here):
-    package = of("edit-harness")
-    files = dict(package.contents())
-    assert {"edit_harness/cli.py", "edit_harness_plugins/editors/locate/rome.py"} <= files.keys()
-    assert package.version
-    assert (ROOT / "harness" / "cli.py").read_bytes() == files["edit_harness/cli.py"].read_bytes()
 
 
 def test_a_file_imports_what_lies_beside_it(here, mine):
@@ -254,3 +242,74 @@ def test_a_class_without_a_file_is_a_package_in_memory():
     assert package.digest == package.identity["digest"]
     assert package.digest.startswith("unversioned ")
     assert of_class(kind).digest != package.digest
+
+
+def names(plugins, kind="task"):
+    return {c.qualified for c in plugins.of_kind(kind)}
+
+
+def test_an_installed_plugin_is_found(install):
+    install("quiz-good", version="3.1")
+    plugins = Plugins.installed()
+    found = plugins.find("task", "quiz-night")
+    assert (found.distribution, found.version, found.summary) == ("quiz-good", "3.1", "Questions")
+    assert found.load().__name__ == "Quiz"
+    assert plugins.find("task", "lazy-quiz").load() is found.load()
+    assert plugins.find("task", "quiz-good/quiz-night") == found
+    assert not plugins.failures
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise SystemExit('no licence')", "SystemExit: no licence"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        (GOOD.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
+        (with_name("Quiz_Night"), "'Quiz_Night' is no task name"),
+        (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
+    ],
+)
+def test_a_broken_plugin_is_named_with_its_reason_and_stops_nobody(install, source, reason):
+    install("quiz-bad", source, version="0.3")
+    install("quiz-good")
+    plugins = Plugins.installed()
+    (failure,) = plugins.failures
+    assert str(failure).startswith("quiz-bad 0.3 could not be loaded: ")
+    assert reason in failure.reason
+    assert "\n" not in failure.reason
+    # All or nothing: a plugin that fails at its second name does not leave its first behind.
+    assert {n for n in names(plugins) if n.startswith("quiz-")} == {
+        "quiz-good/quiz-night",
+        "quiz-good/lazy-quiz",
+    }
+    with pytest.raises(PluginError) as caught:
+        plugins.find("task", "no-such-task")
+    assert caught.value.remedy.endswith(f"; quiz-bad 0.3 could not be loaded: {failure.reason}")
+
+
+def test_a_stranger_does_not_shadow_what_is_bundled(install):
+    """Nor another stranger; of another kind it is another name."""
+    install("quiz-thief", with_name("counterfact"))
+    install("quiz-mixed", with_name("rome"))
+    plugins = Plugins.installed()
+    with pytest.raises(PluginError, match="several plugins have the task 'counterfact'") as caught:
+        plugins.find("task", "counterfact")
+    assert caught.value.remedy == "say which: edit-harness/counterfact or quiz-thief/counterfact"
+    # Equal names of the entry points too: pluggy's own loader would drop one of them.
+    with pytest.raises(PluginError, match="several plugins have the task 'lazy-quiz'"):
+        plugins.find("task", "lazy-quiz")
+    assert plugins.find("task", "quiz-thief/lazy-quiz").distribution == "quiz-thief"
+    assert plugins.find("task", "rome").distribution == "quiz-mixed"
+    assert plugins.find("editor", "rome").distribution == "edit-harness"
+
+
+def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install):
+    install("quiz-a", GOOD.replace("{__name__}:Quiz", "{__name__}:Quizz"))
+    install("quiz-b", GOOD.replace("{__name__}:Quiz", "{__name__}:__name__"))
+    plugins = Plugins.installed()
+    with pytest.raises(PluginError) as caught:
+        plugins.find("task", "quiz-a/lazy-quiz").load()
+    assert "'lazy-quiz' cannot be imported from 'quiz_a:Quizz': AttributeError" in str(caught.value)
+    assert "it belongs to quiz-a 1.0" in caught.value.remedy
+    with pytest.raises(PluginError, match="'quiz_b:__name__' is no Task"):
+        plugins.find("task", "quiz-b/lazy-quiz").load()

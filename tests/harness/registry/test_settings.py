@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 import pytest
 from transformers import (
-    Gemma3Config,
     GPT2Config,
     GPTJConfig,
     GPTNeoXConfig,
@@ -58,11 +57,7 @@ class Settings(Base):
     [
         (["layer=5,lr=0.5"], {"layer": "5", "lr": "0.5"}),
         (["layer=5", "lr=0.5"], {"layer": "5", "lr": "0.5"}),
-        (["layers=4,5,6,lr=1"], {"layers": "4,5,6", "lr": "1"}),
-        ([" layer = 5 , lr = 1 "], {"layer": "5", "lr": "1"}),
         (["path=/a=b,c"], {"path": "/a=b,c"}),
-        (["layer=5,layer=6"], {"layer": "6"}),
-        (["name="], {"name": ""}),
         ([], {}),
     ],
 )
@@ -70,10 +65,9 @@ def test_texts_are_split_into_settings(texts, settings):
     assert parse(texts) == settings
 
 
-@pytest.mark.parametrize("text", ["layer", "", "=5", "4,layer=5"])
-def test_a_text_without_a_key(text):
+def test_a_text_without_a_key():
     with pytest.raises(UsageError, match="is not of the form KEY=VALUE"):
-        parse([text])
+        parse(["4,layer=5"])
 
 
 def test_values_get_the_types_of_the_fields():
@@ -85,23 +79,6 @@ def test_values_get_the_types_of_the_fields():
     fields = ["lr", "layers", "steps", "loss", "verbose", "name", "names"]
     assert list(defaults(Settings)) == list(field_types(Settings)) == fields
     assert defaults(Settings)["names"] == ["a"]
-
-
-def test_an_unknown_field_is_named_with_what_was_meant_and_what_there_is():
-    with pytest.raises(UsageError) as caught:
-        build(Settings, {"layer": "5"}, "editor 'x'")
-    assert caught.value.cause == "editor 'x' has no field 'layer'; did you mean layers?"
-    assert caught.value.remedy == "its fields: lr, layers, steps, loss, verbose, name, names"
-
-
-def test_a_plugin_without_fields():
-    class Plain:
-        pass
-
-    assert isinstance(build(Plain, {}, "metric 'x'"), Plain)
-    with pytest.raises(UsageError, match="metric 'x' has no field 'lr'\nit has no fields"):
-        build(Plain, {"lr": "1"}, "metric 'x'")
-    assert field_types(Plain) == defaults(Plain) == {}
 
 
 @pytest.mark.parametrize(
@@ -137,11 +114,7 @@ class Bounded:
         (Settings, {"steps": "1.5"}, "steps='1.5' is not int | null"),
         (Settings, {"layers": "1,two"}, "layers='1,two' is not int"),
         (Settings, {"loss": "mse"}, "loss='mse' is not one of nll, kl"),
-        (Settings, {"verbose": "maybe"}, "verbose='maybe' is not bool"),
         (Bounded, {"steps": "0"}, "steps=0 is not int >= 1"),
-        (Bounded, {"layer": "-1"}, "layer=-1 is not int >= 0"),
-        (Bounded, {"rate": "0"}, "rate=0.0 is not float > 0.0"),
-        (Bounded, {"decay": "-0.1"}, "decay=-0.1 is not float >= 0.0"),
         (Bounded, {"share": "1"}, "share=1.0 is not float < 1.0"),
     ],
 )
@@ -178,16 +151,12 @@ QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}
     ("config", "family"),
     [
         (GPT2Config(n_layer=12, n_embd=768), "gpt2"),
-        (GPT2Config(n_layer=24, n_embd=1024), "gpt2-medium"),
-        (GPT2Config(n_layer=36, n_embd=1280), "gpt2-large"),
         (GPT2Config(n_layer=48, n_embd=1600), "gpt2-xl"),
-        (GPT2Config(n_layer=48, n_embd=1600, vocab_size=50300), "gpt2-xl"),
         (GPTJConfig(), "gpt-j-6b"),
         (GPTNeoXConfig(num_hidden_layers=44, hidden_size=6144), "gpt-neox-20b"),
         (LlamaConfig(**LLAMA, vocab_size=32000), "llama-2-7b"),
         (LlamaConfig(**LLAMA, vocab_size=128256), "llama-3-8b"),
         (MistralConfig(**LLAMA, vocab_size=32768), "mistral-7b"),
-        (MistralConfig(**LLAMA, vocab_size=32000), "mistral-7b"),
         (Qwen2Config(**QWEN), "qwen2.5-7b"),
         (GPT2Config(n_layer=2, n_embd=32), ""),
         (LlamaConfig(**LLAMA, vocab_size=50000), ""),
@@ -198,13 +167,6 @@ QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}
 def test_a_family_is_recognised_by_its_shape(config, family):
     config._name_or_path = "somebody/gpt2-medium-or-so"
     assert shape_of(config).family == family
-
-
-def test_a_shape_has_the_numbers_of_the_language_model():
-    assert shape_of(GPT2Config(n_layer=3, n_embd=64)) == ModelShape("", "gpt2", 3, 64)
-    multimodal = Gemma3Config(text_config={"num_hidden_layers": 5, "hidden_size": 48})
-    assert (shape_of(multimodal).layers, shape_of(multimodal).hidden) == (5, 48)
-    assert shape_of(GPT2Config(), "pocket").family == "pocket"
 
 
 @dataclass
@@ -270,12 +232,9 @@ EDITORS = [
     c.name for c in Plugins.installed().of_kind("editor") if c.distribution == "edit-harness"
 ]
 SHAPES = [
-    ModelShape("gpt2-medium", "gpt2", 24, 1024),
     ModelShape("gpt2-xl", "gpt2", 48, 1600),
     ModelShape("gpt-j-6b", "gptj", 28, 4096),
     ModelShape("llama-2-7b", "llama", 32, 4096),
-    ModelShape("llama-3-8b", "llama", 32, 4096),
-    ModelShape("mistral-7b", "mistral", 32, 4096),
     ModelShape("qwen2.5-7b", "qwen2", 28, 3584),
     ModelShape("", "gpt2", 4, 64),
     ModelShape("", "llama", 80, 8192),

@@ -1,17 +1,37 @@
-"""What errors are called, and the runs that they end: time, memory, devices, plugins."""
+"""What fails in a run: memory, devices, plugins, and judges, whose verdicts are then pending."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import ClassVar
 
 import pytest
 import torch
 from support.loops import CASES, Push, ran, worked
 
+from edit_harness import (
+    Case,
+    Choose,
+    DataError,
+    Generate,
+    Judge,
+    Key,
+    Probe,
+    Reply,
+    Request,
+    Text,
+    UsageError,
+    Verdict,
+)
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError
 from edit_harness.folder.record import STATUSES
 from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
-from edit_harness.run import failures
+from edit_harness.run import failures, judging
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.failures import DeviceLostError, NoEditError
+from edit_harness.run.judging import NO_JUDGE, judged
 from edit_harness.run.plan import steps
 
 LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
@@ -74,36 +94,151 @@ def test_a_device_that_failed_ends_the_run_without_rows_of_what_was_at_work(mode
     assert caught.value.code == 5
 
 
-@pytest.mark.parametrize("nth", [1, 4, 10, 19])
-def test_wherever_memory_is_short_for_once_the_numbers_stay(model, monkeypatch, nth):
+@pytest.mark.parametrize(("nth", "rows"), [(1, 0), (4, 0), (10, 0), (19, 0), (0, 2)])
+def test_wherever_memory_is_short_the_numbers_stay(model, monkeypatch, nth, rows):
+    """Once, at some pass, or whenever a batch has more than two rows."""
     expected = ran(model, Push())
-    plain, count = type(model).logits, iter(range(1, 10**6))
+    plain, passes, told = type(model).logits, count(1), []
 
-    def short(self, *args, **kwargs):
-        if next(count) == nth:
+    def short(self, batch, *args, **kwargs):
+        if next(passes) == nth or (rows and len(batch.ids) > rows):
             raise torch.OutOfMemoryError
-        return plain(self, *args, **kwargs)
+        return plain(self, batch, *args, **kwargs)
 
     before = CleanPass(model)
     with monkeypatch.context() as patch:
         patch.setattr(type(model), "logits", short)
-        (records,) = worked(model, Push(), PLAN, before)
+        (records,) = worked(model, Push(), PLAN, before, tell=told.append)
     before.guard.verify()
+    assert not rows or "memory did not suffice: batches are of" in " ".join(told)
     same(records, expected)
 
 
-def test_a_batch_that_was_halved_gives_the_same_numbers(model, monkeypatch):
-    plain, told = model.logits, []
+RIGHT, WRONG = Verdict("decided", 1.0), Verdict("decided", 0.0)
+KEYED = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))
+LIKE = Probe("neighborhood", Generate("2 + 2 ="), key=Key("same"))
+FREE = Probe("generation", Generate("Ada"))
+CASE = Case("0", (Request("{} is", "1 + 1", "2"),), (KEYED, FREE, LIKE))
 
-    def small(batch, *args, **kwargs):
-        if len(batch.ids) > 2:
-            raise torch.OutOfMemoryError
-        return plain(batch, *args, **kwargs)
 
-    expected = ran(model, Push())
-    before = CleanPass(model)
-    monkeypatch.setattr(model, "logits", small)
-    monkeypatch.setattr(before.guard, "check", lambda: None)  # it would see that very patch
-    (records,) = worked(model, Push(), PLAN, before, tell=told.append)
-    assert "memory did not suffice: batches are of" in " ".join(told)
-    same(records, expected)
+@dataclass
+class Equal(Judge):
+    """Right is what has the right answer in it; notes what it was asked."""
+
+    asked: list[Reply] = field(default_factory=list)
+    fails: Exception | None = None
+    calls: int = 0
+
+    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+        self.asked += replies
+        self.calls += 1
+        if self.fails:
+            raise self.fails
+        return [RIGHT if reply.key.right in reply.text else WRONG for reply in replies]
+
+
+RAISED = f"test_failures.py:{Equal.judge.__code__.co_firstlineno + 4}"
+
+
+def answers(*texts: str) -> list[Text]:
+    return [Text(text) for text in texts]
+
+
+BEFORE, AFTER = answers("3", "went", "4"), answers("2", "goes", "5")
+
+
+def verdicts(side):
+    return [answer.verdict for answer in side]
+
+
+def test_texts_with_a_key_are_judged_before_and_after():
+    """All in one call; a key without an answer asks for what the unedited model said."""
+    judge = Equal()
+    (before, after), _ = judged(judge, [(CASE, (BEFORE, AFTER)), (CASE, (AFTER, BEFORE))])
+    assert verdicts(before) == [WRONG, None, None]
+    assert verdicts(after) == [RIGHT, None, WRONG]
+    assert [Text(answer.text) for answer in (*before, *after)] == [*BEFORE, *AFTER]
+    (asked, _) = [reply for reply in judge.asked if reply.key.kind == "same"]
+    assert asked == Reply("2 + 2 =", "5", Key("same", "4"))
+    assert (judge.calls, len(judge.asked)) == (1, 6)
+
+
+def test_nothing_to_judge_asks_nobody():
+    judge = Equal(fails=RuntimeError("asked"))
+    plain = Case("0", (), (FREE, Probe("efficacy", Choose("a", ("b",)))))
+    assert judged(judge, [(plain, (BEFORE[:2], AFTER[:2]))]) == [(BEFORE[:2], AFTER[:2])]
+    assert judged(judge, [(CASE, ((), ()))]) == [([], [])]
+    assert judge.asked == []
+
+
+def test_without_a_judge_verdicts_are_pending():
+    ((before, after),) = judged(None, [(CASE, (BEFORE, AFTER))])
+    assert verdicts(before) == [NO_JUDGE, None, None]
+    assert verdicts(after) == [NO_JUDGE, None, NO_JUDGE]
+    assert NO_JUDGE.score is None
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None, [RIGHT], [1.0] * 3, [Verdict("pending", 0.0)] * 3, [Verdict("decided")] * 3,
+        [Verdict("decided", 1.5)] * 3, [Verdict("undecided", 0.5)] * 3, [Verdict("sure", 1.0)] * 3,
+        [Verdict("decided", 1.0, raw=object())] * 3, [Verdict("decided", 1.0, "no")] * 3,
+    ],
+)  # fmt: skip
+def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
+    judge = Equal()
+    judge.judge = lambda replies: returned
+    ((before, after),) = judged(judge, [(CASE, (BEFORE, AFTER))])
+    (first, _, _), (second, _, third) = verdicts(before), verdicts(after)
+    for verdict in (first, second, third):
+        assert (verdict.status, verdict.score) == ("pending", None)
+        assert verdict.note.startswith("the judge failed: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("no server"), "OSError: no server"),
+        (SystemExit(3), "SystemExit: 3"),
+        (BaseExceptionGroup("two", [SystemExit(0)]), "BaseExceptionGroup: two (1 sub-exception)"),
+    ],
+)
+def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_alone(error, said):
+    ((before, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
+    assert verdicts(before)[0].note == f"the judge failed: {said} ({RAISED})"
+    judge = Equal()
+    half = (before, [Text("2", RIGHT), *after[1:]])
+    ((_, after),) = judged(judge, [(CASE, half)])
+    assert verdicts(after) == [RIGHT, None, WRONG]
+    assert [reply.text for reply in judge.asked] == ["3", "5"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("no formula")])
+def test_what_is_not_the_judges_ends_the_run(error):
+    """Ctrl-C, or a key that no judge could use."""
+    with pytest.raises(type(error)):
+        judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
+
+
+def test_a_verdict_is_of_one_of_four_kinds():
+    decided = Verdict("decided", 1.0, ratings={"sexism": -1.0}, swapped=False)
+    assert judging.sound(decided)
+    assert judging.sound(Verdict("unparsed"))
+    assert not judging.sound(Verdict("unparsed", 0.0)), "what nobody said is no wrong answer"
+    assert not judging.sound(replace(decided, ratings={"sexism": 1.5}))
+    assert not judging.sound(replace(decided, ratings={"sexism": float("nan")}))
+    assert [Verdict(s).counts for s in ("undecided", "unparsed", "pending")] == [True, False, False]
+
+
+def test_a_judge_that_does_not_know_a_kind_is_named():
+    class Narrow(Judge):
+        kinds: ClassVar = {"formula": "nothing"}
+
+        def judge(self, replies):
+            return []
+
+    case = Case("1", (), (Probe("x", Generate("p"), key=Key("compare")),))
+    with pytest.raises(UsageError, match="judge narrow does not know what the kind 'compare'"):
+        judging.check_kinds(Narrow(), "narrow", [case])
+    judging.check_kinds(Narrow(), "narrow", [])

@@ -5,44 +5,26 @@ import json
 import pytest
 import torch
 from support import saboteurs
-from support.saboteurs import CAUGHT, PUT_BACK, Honest, saboteur
+from support.saboteurs import CAUGHT, PUT_BACK, Honest, evaluation_of, saboteur
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from edit_harness import Case, Choose, Probe, Request
 from edit_harness.edits import Edit
 from edit_harness.errors import LeakError
-from edit_harness.interfaces import ModelSource, Task
-from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, loop, plan
-from edit_harness.run.assembly import make_benchmark
+from edit_harness.run import loop, plan
 from edit_harness.run.integrity import ModelGuard
-from edit_harness.run.spec import RunSpec
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.run.local import turns
 
-COUNT, SIZE = 10, 2
-LEAKED = ["4", "5"]
+LEAKED = ["Ann", "Danielle"]
 """The chunk with the case at which harm is done."""
-
-
-class Few(Task):
-    """Ten cases that a tiny model can be asked."""
-
-    metrics = ("success",)
-
-    def cases(self):
-        for i in range(COUNT):
-            request = Request("{} lives in", f"Case {i}", "Paris", "Rome")
-            probe = Probe("efficacy", Choose(request.text, ("Paris", "Rome")))
-            yield Case(str(i), (request,), (probe,))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_chunks():
     """Chunks of two cases."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "CHUNKS", ((10**9, SIZE),))
+        patch.setattr(plan, "CHUNKS", ((10**9, 2),))
         yield
 
 
@@ -55,19 +37,13 @@ def computing(monkeypatch):
     ALL_ATTENTION_FUNCTIONS.update(plain)
 
 
-def assemble(model, editor):
-    plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
-    return evaluation.assemble(plugins, model, benchmark, RunSpec(editor, Few()))
-
-
 @pytest.fixture
 def assembled(tmp_path):
     """Return the evaluations of some editors on one tiny model, with their folders."""
 
     def assembled(*editors):
         model = tiny_model()
-        return {made: made.open(tmp_path) for made in (assemble(model, e) for e in editors)}
+        return {made: made.open(tmp_path) for made in (evaluation_of(e, model) for e in editors)}
 
     return assembled
 
@@ -91,7 +67,7 @@ def statuses(folder):
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
     """What an honest editor's rows say."""
-    made = assemble(tiny_model(), Honest())
+    made = evaluation_of(Honest(), tiny_model())
     folder = made.open(tmp_path_factory.mktemp("clean"))
     run({made: folder})
     return answers(folder)
@@ -122,9 +98,7 @@ def test_the_editor_that_leaves_something_is_named_and_none_of_its_rows_counts(a
     left = CAUGHT[saboteurs.adds_in_place]
     told = f"editor adds_in_place changed the model itself; not as before: {left}"
     assert told in caught.value.cause
-    assert len(caught.value.cause) <= 160
-    assert "\n" not in caught.value.cause + caught.value.remedy
-    assert answers(folder) == {name: clean[name] for name in "0123"}
+    assert answers(folder) == {name: clean[name] for name in ("Ada", "Bob")}
     type(editor).harm = staticmethod(lambda model: None)
     (done,) = go_on(folders)
     assert answers(folder) == clean
@@ -145,25 +119,9 @@ def test_what_no_reading_finds_is_shown_by_the_answers(assembled, clean, harm):
     (folder,) = folders.values()
     with pytest.raises(LeakError, match="what it answers to a fixed text"):
         run(folders)
-    assert answers(folder) == {name: clean[name] for name in "0123"}
-    assert len(folder.samples.read_text().splitlines()) == 4, "nothing unverified was there"
+    assert answers(folder) == {name: clean[name] for name in ("Ada", "Bob")}
+    assert len(folder.samples.read_text().splitlines()) == 2, "nothing unverified was there"
     assert '"kind": "leak"' in (folder.path / "events.jsonl").read_text()
-
-
-def test_a_thread_that_changes_weights_later_is_caught_when_it_has(assembled, clean):
-    saboteurs.GO.clear()
-    saboteurs.GONE.clear()
-
-    def advance(evaluation, record):
-        if record.case == "7":
-            saboteurs.GO.set()
-            assert saboteurs.GONE.wait(30)
-
-    folders = assembled(saboteur(saboteurs.changes_weights_later))
-    (folder,) = folders.values()
-    with pytest.raises(LeakError, match=r"weights \(transformer"):
-        run(folders, advance=advance)
-    assert answers(folder) == {name: clean[name] for name in "01234567"}
 
 
 @pytest.mark.parametrize("harm", PUT_BACK, ids=lambda harm: harm.__name__)

@@ -4,7 +4,6 @@ from support.plans import cases
 from edit_harness import Case, Request, UsageError
 from edit_harness.interfaces import Regime
 from edit_harness.run.plan import checkpoints, conflicting, conflicts, sample, steps
-from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 
 
 def ids(group) -> str:
@@ -63,6 +62,7 @@ def test_checkpoints_are_where_all_cases_so_far_are_measured(size, points):
         # The first group is all cases so far whenever it is measured.
         assert [s for s in whole if s > size or s in expected] == expected
     assert checkpoints(7, Regime("batch", 2)) == []
+    assert checkpoints(7, Regime("sequential", 2, checkpoints=(2, 5))) == [2, 6, 7]
 
 
 def test_requests_in_turn_are_steps_on_top_of_each_other():
@@ -141,6 +141,9 @@ def test_conflicts_are_of_one_subject_and_one_relation():
     bare = [writing(0, "Asia"), writing(1, "Africa", prompt="{} is in"), writing(2, "Africa")]
     assert conflicts(bare) == {"2": "0"}
     assert conflicts([bare[0], Case("3", (), (), problem="none")]) == {}
+    left_out = pair_of(bare[2])  # and so is what it says of Ada
+    later = writing(4, "Rome", subject="Ada", prompt="{} works in")
+    assert conflicts([bare[0], left_out, later]) == {"pair": "0"}
 
 
 def test_conflicts_are_of_edits_that_share_a_model():
@@ -149,10 +152,6 @@ def test_conflicts_are_of_edits_that_share_a_model():
     assert conflicting(several, Regime("batch", 2)) == {}
     assert conflicting(several, Regime("batch", 0)) == {"2": "0"}
     assert conflicting(several, Regime("sequential")) == {"2": "0"}
-
-
-def test_the_genuine_records_have_no_conflict(counterfact_300):
-    assert conflicts(CounterFact(str(counterfact_300)).cases()) == {}
 
 
 @pytest.mark.parametrize("regime", [{"conflicts": "drop"}, {"mode": "batch", "conflicts": "x"}])

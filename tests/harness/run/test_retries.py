@@ -7,19 +7,13 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import pytest
-import torch
-from support.saboteurs import Honest
+from support.saboteurs import NAMES, Honest, evaluation_of
 
-from edit_harness import Case, Choose, Probe, Request
-from edit_harness.edits import Dense, Edit
 from edit_harness.errors import CaseError, RunFolderError
 from edit_harness.folder.encoding import encode_answer
-from edit_harness.interfaces import ModelSource, Regime, Task
+from edit_harness.interfaces import Regime
 from edit_harness.model.tokens import TooLongError
-from edit_harness.registry.registry import Plugins
-from edit_harness.run import evaluation, loop, measure, plan
-from edit_harness.run.assembly import make_benchmark
-from edit_harness.run.spec import RunSpec
+from edit_harness.run import loop, measure, plan
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.commands.leaderboard import baseline
 from edit_harness_plugins.commands.report.facts import remarks
@@ -27,19 +21,6 @@ from edit_harness_plugins.commands.run import local
 from edit_harness_plugins.commands.run.local import turns
 
 SINGLE = Regime()
-NAMES = ("Ada", "Bob", "Ann", "Danielle", "Paris", "Rome")
-
-
-class Few(Task):
-    """Six cases."""
-
-    metrics = ("success",)
-
-    def cases(self):
-        for name in NAMES:
-            request = Request("{} lives in", name, "Paris", "Rome")
-            choice = Choose(request.text, ("Paris", "Rome"))
-            yield Case(name, (request,), (Probe("efficacy", choice),))
 
 
 @dataclass
@@ -47,26 +28,22 @@ class Failing(Honest):
     """Fails at some cases until it is told not to; ``edited`` has what it was asked for."""
 
     def __post_init__(self):
-        self.fails, self.edited, self.error, self.does = set(), [], ValueError, lambda edit: {}
+        self.fails, self.edited, self.error = set(), [], ValueError
 
     def edit(self, model, requests):
         self.edited.append([request.subject for request in requests])
         if self.fails.intersection(self.edited[-1]):
             raise self.error("no edit")
-        edit = super().edit(model, requests)
-        return self.does(edit).get(requests[0].subject, edit)
+        return super().edit(model, requests)
 
 
 @pytest.fixture
 def assembled(tmp_path, monkeypatch):
     """Return an evaluation with its folder and its editor."""
     monkeypatch.setattr(plan, "CHUNKS", ((10**9, 2),))
-    plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, Few(), {}, ModelSource(""))
 
     def assembled(*fails, regime=SINGLE, error=ValueError):
-        spec = RunSpec(Failing(), Few(), regime=regime)
-        made = evaluation.assemble(plugins, tiny_model(), benchmark, spec)
+        made = evaluation_of(Failing(), tiny_model(), regime=regime)
         editor = made.editor.value
         editor.fails.update(fails)
         editor.error = error
@@ -142,13 +119,6 @@ def test_a_sequence_is_tried_again_from_the_first_failure_on(assembled):
         assert (one.visit, one.after) == (expected.visit, expected.after)
 
 
-def test_a_run_may_end_at_its_first_failure(assembled):
-    made, folder, _ = assembled("Bob")
-    with pytest.raises(CaseError, match=r"case Bob failed \(edit_failed\)"):
-        run(made, folder, stop=True)
-    assert [r.case for r in folder.records()] == ["Ada", "Bob"]
-
-
 def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatch):
     """Those of this process: the ones of before had been compared."""
     made, folder, editor = assembled("Rome")
@@ -168,26 +138,6 @@ def test_rows_of_another_model_are_withdrawn_and_run_again(assembled, monkeypatc
     editor.edited.clear()
     assert run(made, folder, retry=True).failures == []
     assert editor.edited == [["Paris"], ["Rome"]]
-
-
-@pytest.mark.parametrize("info", [{"x": object()}, {"x": {(1, 2): 3}}, {1: 2}, {"x": {3, 4}}])
-def test_what_an_editor_says_of_its_edit_and_is_no_json_is_its_failure(assembled, info):
-    """An edit of zeros is a no-op beside it: in another batch its last bits may be other ones."""
-
-    def does(edit):
-        ((name, change),) = edit.weights.items()
-        zeros = Edit({name: Dense(torch.zeros(change.shape))})
-        return {"Ann": replace(edit, info=info), "Bob": zeros}
-
-    made, folder, editor = assembled()
-    editor.does = does
-    run(made, folder)
-    records = {r.case: r for r in folder.records()}
-    assert {name: r.status for name, r in records.items() if r.status != "ok"} == {
-        "Ann": "plugin_error"
-    }
-    assert f"the editor's info is no JSON: key {next(iter(info))}" in records["Ann"].message
-    assert [name for name, r in records.items() if r.noop] == ["Bob"]
 
 
 @pytest.mark.parametrize("name", ["cases.jsonl", "manifest.json", "samples.jsonl"])

@@ -1,294 +1,144 @@
-"""The conformance suites find what they are there to find."""
+"""Every misbehaving plugin is caught by the checks that are for it; what the suites promise besides."""
 
-import random
+import importlib
 import re
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+import sys
+from collections import defaultdict
 
 import pytest
-from _pytest.outcomes import Failed, Skipped
-from support.builders import REQUEST, ROOT
+from _pytest.outcomes import Skipped
+from support import zoo
+from support.builders import ROOT, distribution
+from support.zoo_tasks import Listed
 
-from edit_harness import Case, Choose, Judge, Key, Measure, Metric, Probe, Reply, Task, Verdict
-from edit_harness.errors import DataError, UsageError
+from edit_harness import Judge, Key, Reply
 from edit_harness.registry import guard
 from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTests, TaskTests
-from edit_harness.testing.suite import python
-from edit_harness_plugins.commands.authoring import Builder, Material
 from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 
-FAILURES = (AssertionError, Failed, Exception)
-SILENT = SimpleNamespace(readouterr=lambda: ("", ""))
+ANIMALS = sorted(name for name in vars(zoo) if name.startswith("Test"))
+PACKAGE = """
+from edit_harness import Task, hookimpl
 
-ELSEWHERE = "test_cases_are_the_same_in_another_process"
-
-NO_CASES = {"test_has_cases_with_requests_and_probes", "test_its_metrics_measure_its_cases"}
-
-
-def suite_of(kind, **parts):
-    return type("Suite", (kind,), parts)()
-
-
-def failing(suite, only=(), **fixtures):
-    """Return the names of the tests of a suite that fail, but for what asks another process."""
-    failed = set()
-    for name in only or [name for name in dir(suite) if name.startswith("test_")]:
-        test = getattr(suite, name)
-        wanted = test.__code__.co_varnames[1 : test.__code__.co_argcount]
-        with pytest.MonkeyPatch.context() as patch:
-            known = {**fixtures, "monkeypatch": lambda patch=patch: patch, "capfd": lambda: SILENT}
-            before = guard.read()
-            try:
-                if only or name != ELSEWHERE:
-                    test(**{k: known[k]() for k in wanted})
-            except Skipped:
-                pass
-            except FAILURES:
-                failed.add(name)
-            guard.put_back(before)
-    return failed
-
-
-def case(name, role="efficacy"):
-    return Case(name, (REQUEST,), (Probe(role, Choose(REQUEST.text, ("Paris", "Rome"))),))
-
-
-@dataclass
-class Listed(Task):
-    """A task of the given cases."""
-
-    given: tuple[Case, ...] = (case("a"), case("b"), case("c"))
-    metrics = ("success",)
-
+class Quiz(Task):
     def cases(self):
-        yield from self.given
+        return []
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("NAME", Quiz, "Questions")
+"""
+
+HOOKS = "test_hooks_are_known"
+
+AS_IT_WAS = "test_registering_leaves_the_process_as_it_was"
+HEALTHY = {"quiz-healthy": (PACKAGE, {})}
+CAUGHT = {
+    "quiz-noisy": (
+        f"print('Welcome to the quiz!'){PACKAGE}",
+        {"test_registers_in_silence": "it prints when it is imported: 'Welcome to the quiz!'"},
+    ),
+    "quiz-heavy": (
+        f"import scipy{PACKAGE}",
+        {"test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as"},
+    ),
+    "quiz-seeder": (
+        f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
+        {AS_IT_WAS: "importing it changed the environment (QUIZ"},
+    ),
+    "quiz-unmarked": (
+        PACKAGE.replace("@hookimpl", ""),
+        {HOOKS: "edit_harness_register_tasks is never called: mark it with @hook"},
+    ),
+    "quiz-misspelt": (
+        PACKAGE.replace("register_tasks", "register_taks"),
+        {HOOKS: "unknown hook 'edit_harness_register_taks'"},
+    ),
+    "quiz-wrong-kind": (
+        PACKAGE.replace("(Task)", "").replace("cases", "questions"),
+        {"test_components_are_of_their_kind": "is no Task"},
+    ),
+}
+UNREGISTERED = {"quiz-misspelt", "quiz-unmarked"}
+"""What a process of its own cannot register either, so that the checks of it fail too."""
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ((case("a"), case("b"), case("c")), set()),
-        ((), NO_CASES),
-        ((Case("a", (REQUEST,), ()),), NO_CASES),
-        ((case("a"), Case("b", (), (), problem="x")), set()),
-        ((Case("b", (), (), problem="x"),), NO_CASES),
-        ((case("a"), replace(case("b"), problem="x")), {"test_has_cases_with_requests_and_probes"}),
-        ((case(1),), {"test_ids_are_unique_texts"}),
-        ((Case("a", (REQUEST,), case("a").probes, {1: "x"}),), {"test_cases_are_json"}),
-        ((case("a", "unheard-of"),), {"test_its_metrics_measure_its_cases"}),
-    ],
-)
-def test_a_bad_task_is_found(given, found):
-    assert failing(suite_of(TaskTests, task=Listed(given)), cases=lambda: list(given)) == found
+class Notes:
+    """What failed, by class and check, with the message; and what ran at all."""
+
+    def __init__(self):
+        self.failed = defaultdict(dict)
+        self.ran = defaultdict(set)
+
+    def pytest_runtest_logreport(self, report):
+        *_, animal, check = report.nodeid.split("[")[0].split("::")
+        self.ran[animal].add(check)
+        if report.failed:
+            self.failed[animal][check] = report.longreprtext
 
 
-class Sound(Metric):
-    """The likelihood of the first object."""
-
-    measures = {"X": Measure("mean of p")}  # noqa: RUF012
-
-    def measure(self, case, before, after):
-        if case.probes and case.probes[0].role == "efficacy":
-            return {"pre_X": before[0].prob(0), "post_X": after[0].prob(0)}
-        return {}
+def run(file):
+    """Run the suites of a file in this process."""
+    notes, before = Notes(), guard.read()
+    quiet = ["-q", "--tb=short", "--noconftest", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+    pytest.main([*quiet, "-o", "python_files=*.py", f"--rootdir={ROOT}", str(file)], [notes])
+    guard.put_back(before)
+    return notes
 
 
-class MeasuresAll(Sound):
-    def measure(self, case, before, after):
-        return {"post_X": 1.0}
+@pytest.fixture(scope="module")
+def animals():
+    return run(zoo.__file__)
 
 
-class Undocumented(Sound):
-    measures = {"Y": Measure("something else")}  # noqa: RUF012
+@pytest.mark.parametrize("name", ANIMALS)
+def test_it_is_caught_by_the_checks_that_are_for_it(animals, name):
+    suite = getattr(zoo, name)
+    failed = animals.failed[name]
+    checks = {check for check in dir(suite) if check.startswith("test_") and getattr(suite, check)}
+    assert animals.ran[name] == checks
+    if getattr(suite, "everything", False):
+        assert failed.keys() >= suite.caught.keys()
+    else:
+        assert failed.keys() == suite.caught.keys()
+    for check, words in suite.caught.items():
+        assert words in failed[check]
 
 
-class ComparesTokens(Sound):
-    """The share of a candidate's tokens that are what they were."""
-
-    def measure(self, case, before, after):
-        if not super().measure(case, before, after):
-            return {}
-        assert before[0].tokens == after[0].tokens
-        same = [a == b for a, b in zip(before[0].argmax[0], after[0].argmax[0], strict=True)]
-        return {"post_X": sum(same) / len(same)}
-
-
-@pytest.mark.parametrize(
-    ("kind", "found"),
-    [
-        (Sound, set()),
-        (MeasuresAll, {"test_ignores_cases_without_its_probes"}),
-        (Undocumented, {"test_every_number_is_documented"}),
-        (ComparesTokens, set()),
-    ],
-)
-def test_a_bad_metric_is_found(kind, found):
-    """Item 19 of issue I: a model scores the same tokens before and after, so a metric may pair them."""
-    task = Listed(tuple(case(str(i)) for i in range(9)))
-    failed = failing(suite_of(MetricTests, metric=kind(), task=task), cases=lambda: [*task.cases()])
-    assert failed >= found
-    assert bool(failed) is bool(found)
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Install the packages into a folder, and run the suite of each."""
+    folder = tmp_path_factory.mktemp("packages")
+    before, modules = guard.read(), []
+    sys.path.insert(0, str(folder))
+    lines = ["from edit_harness.testing import PluginTests"]
+    for name, (source, _) in {**HEALTHY, **CAUGHT}.items():
+        module = distribution(folder, name, source.replace("NAME", name))
+        modules.append(module)
+        lines += [f"import {module}", f"class Test_{module}(PluginTests): plugin = {module}"]
+    importlib.invalidate_caches()
+    file = folder / "try_packages.py"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    notes = run(file)
+    guard.put_back(before)
+    sys.path.remove(str(folder))
+    for module in modules:
+        sys.modules.pop(module, None)
+    return notes
 
 
-@dataclass
-class Counted(Task):
-    """Cases that depend on fields."""
-
-    names: tuple[str, ...] = ("a",)
-    hashed: bool = False
-    extra: object = None
-    metrics = ("success",)
-
-    def cases(self):
-        yield from (case(str(hash(n)) if self.hashed else n) for n in self.names)
-
-
-def test_a_task_goes_to_another_process_as_json():
-    """Item 21 of issue I: its class by name and its fields; what is no JSON stays here."""
-
-    def found(task):
-        return failing(suite_of(TaskTests, task=task), {ELSEWHERE})
-
-    assert not found(Counted(("a", "b")))
-    assert found(Counted(("a", "b"), hashed=True)) == {ELSEWHERE}
-    with pytest.raises(Skipped, match="cannot be given its fields: Object of type set"):
-        getattr(suite_of(TaskTests, task=Counted(extra={1})), ELSEWHERE)()
-
-
-@dataclass
-class Literal(Judge):
-    """A text is right if it is the key's."""
-
-    kinds = {"words": "nothing"}  # noqa: RUF012
-
-    def judge(self, replies):
-        if any(reply.key.kind not in self.kinds for reply in replies):
-            raise UsageError("a key of another kind")
-        return [self.say(reply) for reply in replies]
-
-    def say(self, reply):
-        return Verdict("decided", float(reply.text == reply.key.right))
-
-
-class Tosses(Literal):
-    def say(self, reply):
-        return Verdict("decided", random.random())
-
-
-class TakesAnyKind(Literal):
-    def judge(self, replies):
-        return [self.say(reply) for reply in replies]
-
-
-class Unsaid(Literal):
-    kinds = {}  # noqa: RUF012
-
-    def judge(self, replies):
-        if any(reply.key.kind != "words" for reply in replies):
-            raise UsageError("a key of another kind")
-        return [self.say(reply) for reply in replies]
-
-
-class ReportsNaN(Literal):
-    def judge(self, replies):
-        return [Verdict("decided", v.score, raw=float("nan")) for v in super().judge(replies)]
-
-
-REPLIES = tuple(Reply("", text, Key("words", "a")) for text in ("a", "b", "a", "c"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "found"),
-    [
-        (Literal, set()),
-        (Tosses, {"test_is_deterministic"}),
-        (TakesAnyKind, {"test_refuses_a_kind_that_it_does_not_know"}),
-        (Unsaid, {"test_says_what_it_is"}),
-        (ReportsNaN, {"test_verdicts_are_sound"}),
-    ],
-)
-def test_a_bad_judge_is_found(kind, found):
-    failed = failing(suite_of(JudgeTests, judge=kind(), replies=REPLIES))
-    assert failed >= found
-    assert bool(failed) is bool(found)
-
-
-@dataclass(frozen=True)
-class Copies(Builder):
-    """A sound builder: the facts that are known, one in each line."""
-
-    def build(self, material, out, report):
-        try:
-            facts = material.triples.read_bytes().decode().split()
-        except UnicodeDecodeError as error:
-            raise DataError(str(error)) from None
-        verdicts = material.knows([(fact, fact) for fact in facts]) if material.knows else facts
-        if not any(verdicts):
-            raise DataError("nothing is known")
-        self.write(out, facts)
-
-    def write(self, out, facts):
-        out.write_text("\n".join(facts))
-
-
-class LeavesMore(Copies):
-    def write(self, out, facts):
-        super().write(out, facts)
-        out.with_name("log").touch()
-
-
-class MakesAFolder(Copies):
-    def write(self, out, facts):
-        out.mkdir()
-        super().write(out / "facts", facts)
-
-
-class Shuffles(Copies):
-    def write(self, out, facts):
-        super().write(out, [str(random.random()), *facts])
-
-
-class AsksNobody(Copies):
-    def build(self, material, out, report):
-        super().build(replace(material, knows=None), out, report)
-
-
-class Breaks(Copies):
-    def build(self, material, out, report):
-        self.write(out, material.triples.read_text().split())
-
-
-class Forgets(Copies):
-    def __init__(self, size=3):
-        pass
-
-    def __eq__(self, other):
-        return False
-
-    __hash__ = None
-
-
-@pytest.mark.parametrize(
-    ("kind", "found"),
-    [
-        (Copies, set()),
-        (LeavesMore, {"test_makes_what_it_says"}),
-        (MakesAFolder, {"test_makes_what_it_says"}),
-        (Shuffles, {"test_makes_the_same_bytes_again", "test_leaves_the_process_as_it_was"}),
-        (AsksNobody, {"test_asks_a_model_if_there_is_one"}),
-        (Breaks, {"test_refuses_what_is_no_file_of_facts", "test_asks_a_model_if_there_is_one"}),
-        (Forgets, {"test_is_built_from_its_fields"}),
-    ],
-)
-def test_a_bad_builder_is_found(kind, found, tmp_path):
-    facts = tmp_path / "facts.txt"
-    facts.write_text("a b")
-    suite = suite_of(BuilderTests, builder=kind(), material=Material(facts))
-    failed = set()
-    for name in (name for name in dir(suite) if name.startswith("test_")):
-        (tmp_path / name).mkdir()
-        failed |= failing(suite, [name], tmp_path=lambda name=name: tmp_path / name)
-    assert failed == found
+@pytest.mark.parametrize("name", [*HEALTHY, *CAUGHT])
+def test_a_package_is_caught_by_the_checks_that_are_for_it(packages, name):
+    caught = (HEALTHY | CAUGHT)[name][1]
+    animal = f"Test_{name.replace('-', '_')}"
+    assert len(packages.ran[animal]) == 5
+    failed = packages.failed[animal]
+    if name in UNREGISTERED:
+        assert all("cannot be registered" in failed[c] for c in failed.keys() - caught.keys())
+    else:
+        assert failed.keys() == caught.keys()
+    for check, words in caught.items():
+        assert words in failed[check]
 
 
 SUITES = {
@@ -299,6 +149,17 @@ SUITES = {
     "Builders": BuilderTests,
     "Packages": PluginTests,
 }
+
+
+def test_a_task_goes_to_another_process_as_json():
+    """Item 21 of issue I: its class by name and its fields; what is no JSON stays here."""
+
+    def check(task):
+        type("Suite", (TaskTests,), {"task": task})().test_cases_are_the_same_in_another_process()
+
+    check(Listed(3))
+    with pytest.raises(Skipped, match="cannot be given its fields: Object of type set"):
+        check(Listed(extra={1}))
 
 
 @pytest.mark.parametrize("kind", SUITES)
@@ -315,20 +176,13 @@ def test_the_page_has_every_check_and_no_other(kind):
     assert all(getattr(SUITES[kind], name).__doc__ for name in checks)
 
 
-def test_suites_for_what_needs_no_torch_need_none():
-    code = "import sys; from edit_harness.testing import TaskTests, MetricTests, JudgeTests; "
-    done = python("-c", code + "assert 'torch' not in sys.modules")
-    assert done.returncode == 0, done.stderr.decode()
-
-
 def test_what_is_compared_is_told():
     """Also in an installed package, whose asserts pytest leaves alone unless it is told."""
 
-    class Ones(Literal):
-        kinds = {}  # noqa: RUF012
-
+    class Ones(Judge):
         def judge(self, replies):
-            return [1] * 9 if replies else []
+            return [1] * 9
 
-    with pytest.raises(AssertionError, match=r"return a verdict for each reply(.|\n)*9 == "):
-        suite_of(JudgeTests, judge=Ones(), replies=REPLIES).test_verdicts_are_sound()
+    suite = type("Suite", (JudgeTests,), {"judge": Ones(), "replies": [Reply("", "", Key("word"))]})
+    with pytest.raises(AssertionError, match=r"return a verdict for each reply(.|\n)*9 == 1"):
+        suite().test_verdicts_are_sound()

@@ -1,7 +1,6 @@
 """Records of one's own facts, in CounterFact's schema."""
 
 import json
-import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -13,7 +12,7 @@ import edit_harness as eh
 from edit_harness import DataError, UsageError
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.builders import templates
-from edit_harness_plugins.builders.counterfact import CounterFact, spread
+from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.fillers import Fillers
 from edit_harness_plugins.builders.triples import Fact, FactTable
 from edit_harness_plugins.commands.authoring import Material
@@ -107,13 +106,8 @@ def test_settings_limit_what_is_made(material):
     relations = [r["requested_rewrite"]["relation_id"] for r in built(material, size=7)]
     assert sorted(relations.count(name) for name in TEMPLATES) == [2, 2, 3]
     assert built(material, seed=1) != built(material, seed=2)
-    told = []
-    few = built(material, told, fewest_neighbours=3)
-    assert {r["requested_rewrite"]["relation_id"] for r in few} == {"P27", "P1303", "P641"}
-    assert all(len(record["neighborhood_prompts"]) >= 3 for record in few)
-    fewer = built(material, told, fewest_neighbours=4)
-    assert {r["requested_rewrite"]["relation_id"] for r in fewer} == {"P27", "P1303"}
-    assert any("none that so many subjects share" in line for line in told)
+    few = built(material, fewest_neighbours=4)
+    assert {r["requested_rewrite"]["relation_id"] for r in few} == {"P27", "P1303"}
 
 
 def test_sentences_of_ones_own_stand_before_paraphrases(material, tmp_path):
@@ -138,8 +132,10 @@ def test_templates_can_be_withheld(material):
 
 def test_what_is_left_out_is_said(material):
     extra = [
-        *(("Ada", "P27", "Sylvania"), ("Zoe", "P641", "golf"), ("Ada", "P1", "x")),
-        *(("Bob", "P9", "one"), ("Ada", "P9", "one")),
+        ("Ada", "P27", "Sylvania"),
+        ("Ada", "P1", "x"),
+        ("Bob", "P9", "one"),
+        ("Ada", "P9", "one"),
     ]
     lines(material.triples, [*TRIPLES, *extra])
     stored(material.templates, TEMPLATES | {"P9": TEMPLATES["P27"], "P8": TEMPLATES["P27"]})
@@ -148,27 +144,11 @@ def test_what_is_left_out_is_said(material):
     assert "Ada P27" in next(line for line in told if "several objects" in line)
     assert any(line.startswith("left out the facts of P1:") for line in told)
     assert any("its relation has one object" in line for line in told)
+    assert told[-1] == "made     29 records of 31 facts"
     for record in records:
         rewrite = record["requested_rewrite"]
-        assert rewrite["subject"] != "Zoe", "golf has no neighbours"
         assert rewrite["relation_id"] in OBJECTS
         assert rewrite["relation_id"] != "P27" or "Ada" not in str(record)
-
-
-def test_the_facts_that_are_left_out_are_counted_by_reason(material):
-    """Every fact of the file is in a record, or in a line that says why it is in none."""
-    lines(material.triples, [*TRIPLES, ("Zoe", "P641", "golf"), ("Ada", "P1", "x")])
-    told = []
-    knows = lambda asked: ["Bob" not in prompt for prompt, _ in asked]
-    records = built(Material(material.triples, material.templates, knows), told, size=20)
-    left_out = " ".join(line for line in told if line.startswith("left out"))
-    counts = [int(count) for count in re.findall(r"(\d+) facts?\b", left_out)]
-    assert "left out 3 facts: the model does not know them" in told
-    assert "left out 1 fact: fewer than 1 neighbour that the model knows" in told
-    assert "left out 7 facts: size=20 takes no more" in told
-    assert told[0].endswith("there are no templates for them (1 fact)")
-    assert len(records) + sum(counts) == len(TRIPLES) + 2
-    assert told[-1] == "made     20 records of 31 facts"
 
 
 def test_what_nothing_can_be_made_of_is_refused(material):
@@ -176,29 +156,21 @@ def test_what_nothing_can_be_made_of_is_refused(material):
         built(Material(material.triples))
     with pytest.raises(DataError, match="no record can be made"):
         built(Material(material.triples, material.templates, lambda asked: [False] * len(asked)))
-    with pytest.raises(DataError, match=r"there is no file 'nope.json'"):
-        built(material, fillers="nope.json")
     assert not material.triples.with_name("made.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "settings", "cause", "remedy"),
+    ("words", "settings", "cause"),
     [
-        (
-            {"P27": {"training": ["{} is"], "held_out": ["{} was"]}},
-            {},
-            r"P27 has 1 of training, and needs 2.*P27 has 1 of held_out",
-            "",
-        ),
-        (TEMPLATES, {"withhold": True}, "P641 has 2 of training, and needs 4", ""),
-        ({"P2": TEMPLATES["P27"]}, {}, "no fact has one of the relations P2", "P1303, P27, P641"),
+        ({"P27": {"training": ["{} is"]}}, {}, "P27 has 1 of training, and needs 2"),
+        (TEMPLATES, {"withhold": True}, "P641 has 2 of training, and needs 4"),
+        ({"P2": TEMPLATES["P27"]}, {}, "no fact has one of the relations P2"),
     ],
 )
-def test_templates_that_are_too_few_are_refused(material, words, settings, cause, remedy):
+def test_templates_that_are_too_few_are_refused(material, words, settings, cause):
     stored(material.templates, words)
-    with pytest.raises(DataError, match=cause) as caught:
+    with pytest.raises(DataError, match=cause):
         built(material, **settings)
-    assert remedy in caught.value.remedy
 
 
 FACTS = st.dictionaries(
@@ -232,24 +204,11 @@ def test_records_say_nothing_that_the_facts_do_not(found, fewest, seed):
     assert edited == {(s, r) for (s, r), o in found.items() if r in varied and held[r, o] > fewest}
 
 
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 6)), st.integers(0, 15))
-def test_records_are_taken_in_turn(counts, size):
-    queues = {name: [{"r": name, "i": i} for i in range(n)] for name, n in counts.items()}
-    taken = spread(queues, size)
-    in_turn = sorted((i, list(queues).index(name)) for name, n in counts.items() for i in range(n))
-    expected = [queues[list(queues)[place]][i] for i, place in in_turn]
-    assert taken == expected[:size]
-
-
-@pytest.mark.parametrize(
-    ("task", "metrics"),
-    [("counterfact", ("ES", "PS", "NS")), ("counterfactplus", ("ES", "NS+", "NKL+"))],
-)
-def test_the_records_run_through_the_tasks(material, tmp_path, task, metrics):
+def test_the_records_run_through_the_task(material, tmp_path):
     """The prompts and objects are such that even a random model takes them."""
     built(material)
     made = str(material.triples.with_name("made.json"))
     how = {"editor_args": {"steps": 20, "layer": 0, "lr": 0.01}, "task_args": {"data": made}}
-    run = eh.evaluate("ft", task, tiny_model(), output=tmp_path, **how)
-    assert [run[name].n for name in metrics] == [len(TRIPLES)] * 3
+    run = eh.evaluate("ft", "counterfactplus", tiny_model(), output=tmp_path, **how)
+    assert [run[name].n for name in ("ES", "NS+", "NKL+")] == [len(TRIPLES)] * 3
     assert run["ES"].value == 1

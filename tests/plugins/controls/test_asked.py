@@ -11,9 +11,7 @@ from support.loops import Push
 
 import edit_harness as eh
 from edit_harness import Control, Graded, Marks, Regime
-from edit_harness.folder.folder import RunFolder
 from edit_harness.run.plan import sample
-from edit_harness.run.results import Results
 from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.report.facts import remarks, sound
 from edit_harness_plugins.commands.report.layouts import besides
@@ -86,8 +84,15 @@ def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
             )
     (effect,) = side_effects(run).effects
     assert (effect.models, effect.documents, effect.over) == (3, 3, "models")
-    (grid,) = besides([run])
-    assert "likelihood" in str(grid.rows)
+
+
+def test_its_numbers_are_read_from_the_folder_alone(evaluate):
+    run = evaluate(control=Likelihood())
+    found = run.results()["control"]["likelihood"]["loglikelihood"]
+    assert found["models"] == 7
+    assert found["difference"] == pytest.approx(found["after"] - found["before"])
+    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
+    assert read.results() == run.results()
 
 
 @pytest.mark.parametrize(
@@ -118,22 +123,10 @@ def test_a_run_goes_on_where_it_was_cut_off(evaluate):
         assert len(control.seen) == 1 + min(11 - kept, 4)
 
 
-def test_its_numbers_are_read_from_the_folder_alone(evaluate):
-    run = evaluate(control=Likelihood())
-    again = Results.read(RunFolder(run.folder.path), run.metrics)
-    assert again.results() == run.results()
-    found = run.results()["control"]["likelihood"]["loglikelihood"]
-    assert found["models"] == 7
-    assert found["difference"] == pytest.approx(found["after"] - found["before"])
-    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
-    assert read.results() == run.results()
-
-
 def test_controls_make_another_run(evaluate):
     plain, controlled = evaluate(), evaluate(control=Likelihood())
     other = evaluate(control=Likelihood(), control_args={"sample": 2})
     assert len({run.folder.path for run in (plain, controlled, other)}) == 3
-    assert not plain.manifest.identity.controls
 
 
 def test_a_failed_edit_leaves_its_control_out(evaluate):
@@ -144,7 +137,7 @@ def test_a_failed_edit_leaves_its_control_out(evaluate):
 
 
 @dataclass
-class Broken(Likelihood):
+class Broken(Control):
     answer: object = None
 
     def examine(self):
@@ -160,8 +153,8 @@ def test_a_control_that_fails_is_a_failure_of_its_own(evaluate, answer, status):
     assert not run.failures
     assert not sound(run)
     (said,) = told(run)
-    start = f"no answer of 7 edited models to broken, left out here; the first: {status}"
-    assert said.startswith(start)
+    assert said.startswith("no answer of 7 edited models to broken")
+    assert f"the first: {status}" in said
     assert side_effects(run).effects == []
 
 
@@ -194,8 +187,6 @@ def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate
     found = asked.results()["control"]["text"]["perplexity"]
     assert found["documents"] == 1
     assert found["difference_low"] is None, "of one text there is no interval"
-    (grid,) = besides([asked])
-    assert "text perplexity" in str(grid.rows)
 
 
 @dataclass
@@ -216,58 +207,25 @@ def test_a_control_that_changes_the_weights_is_named(evaluate):
     assert "editor" not in raised.value.cause
 
 
-@dataclass
-class Numberless(Control):
-    def examine(self):
-        return Graded("none", {}, {"f1": "it is no mean"})
-
-
 def test_a_control_without_any_number_is_told(evaluate):
-    run = evaluate(control=Numberless(), control_args={"sample": 2})
+    control = Broken(answer=Graded("none", {}, {"f1": "it is no mean"}))
+    run = evaluate(control=control, control_args={"sample": 2})
     assert not sound(run)
     why = "it is no mean, of the unedited model (2 of 2 edited models)"
-    assert told(run) == [
-        f"left out: f1 of numberless: {why}",
-        "no number at all of numberless",
-    ]
-    assert run.results()["control_left_out"] == {"numberless": {"f1": why}}
-
-
-@dataclass
-class Wavering(Likelihood):
-    """Has a number before the edits only."""
-
-    def examine(self):
-        first = not self.seen
-        found = super().examine()
-        return found if first else Graded("three", {}, {"loglikelihood": "NaN of 3"})
-
-
-def test_a_measure_that_an_edited_model_lacks_ends_nothing(evaluate):
-    run = evaluate(control=Wavering(), control_args={"sample": 2})
-    assert side_effects(run).effects == []
-    read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
-    why = side_effects(read).uncompared["wavering"]["loglikelihood"]
-    assert why.startswith("NaN of 3, of the edited model")
+    assert told(run) == [f"left out: f1 of broken: {why}", "no number at all of broken"]
+    assert run.results()["control_left_out"] == {"broken": {"f1": why}}
 
 
 def test_reports_and_pages_have_the_table_of_controls(evaluate):
     run = evaluate(control=Likelihood(), control_args={"sample": 2})
     plain = evaluate(output="plain")
     (grid,) = besides([run])
-    assert grid.heads == ["Control"]
     ((names, cells),) = grid.rows
     assert names == ["likelihood loglikelihood ↑"]
     assert cells[-1].text == "3 × 2"
     assert "| likelihood loglikelihood ↑ |" in formats.markdown([grid])
-    rows = formats.comma([grid]).splitlines()
-    whens = ("before", "after", "change")
-    assert [row.split(",")[:2] for row in rows[1:]] == [
-        ["likelihood loglikelihood", when] for when in whens
-    ]
+    assert len(formats.comma([grid]).splitlines()) == 4, "before, after and change"
     (both,) = besides([run, plain])
-    assert both.heads == ["Editor", "Control"]
+    assert (grid.heads, both.heads) == (["Control"], ["Editor", "Control"])
     assert list(besides([plain])) == []
-    html = explore([run], "runs")
-    assert "<bdi>likelihood loglikelihood</bdi>" in html
-    assert "Likelihood loglikelihood" not in html
+    assert "<bdi>likelihood loglikelihood</bdi>" in explore([run], "runs")

@@ -2,12 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
-from scipy import stats as scipy_stats
 
 from edit_harness import Graded, Marks, Scores
-from edit_harness.folder.encoding import decode_answer, encode_answer
+from edit_harness.folder.encoding import encode_answer
 from edit_harness_plugins.controls.effects import ENOUGH, Seen, effects, left_out
 
 LEVEL = 0.99
@@ -20,11 +18,6 @@ def graded(*values, documents="same", **fields):
 def summed(*seen, last=False):
     (effect,) = effects("mine", seen, last=last, level=LEVEL)
     return effect
-
-
-def test_answers_survive_the_log():
-    answer = Graded("abc", {"ppl": Marks((-3.5, -1.0), (2.0, 4.0), "perplexity", "lower")})
-    assert decode_answer(encode_answer(answer)) == answer
 
 
 def test_of_one_model_documents_are_resampled():
@@ -43,16 +36,7 @@ def test_the_interval_is_of_paired_differences():
     assert math.isnan(effect.change.low)
     effect = summed(Seen(1, graded(0, 1, 1), graded(0, 1, 1)))
     assert effect.change.high == -effect.change.low == pytest.approx(1 - 0.005 ** (1 / 3))
-
-
-def test_the_interval_of_many_documents_is_that_of_the_mean_difference():
-    rng = np.random.default_rng(0)
-    before, after = rng.normal(size=(2, 400))
-    effect = summed(Seen(1, graded(*before), graded(*after)))
-    moved = after - before
-    half = scipy_stats.norm.ppf((1 + LEVEL) / 2) * moved.std() / math.sqrt(len(moved))
-    assert effect.change.value == pytest.approx(moved.mean())
-    assert effect.change.high - effect.change.low == pytest.approx(2 * half, rel=0.15)
+    assert math.isnan(summed(Seen(1, graded(1), graded(0))).change.low), "of one document"
 
 
 def test_of_several_models_the_models_are_resampled():
@@ -110,10 +94,7 @@ def measured(left_out=(), **marks):
     ("after", "why"),
     [
         (measured(acc=(1.0,)), "the edited model has none"),
-        (
-            measured(acc=(1.0,), ppl=(math.nan,)),
-            "not all documents have a finite number",
-        ),
+        (measured(acc=(1.0,), ppl=(math.nan,)), "not all documents have a finite number"),
         (measured(acc=(1.0,), left_out={"ppl": "NaN of 1"}), "NaN of 1, of the edited model"),
         (measured(acc=(1.0,), ppl=(1.0, 1.0)), "it is of other documents than before"),
     ],
@@ -140,7 +121,3 @@ def test_an_interval_keeps_to_what_can_be_and_takes_enough_models(models):
     else:
         assert -0.5 <= effect.change.low < -0.4
         assert 0.4 < effect.change.high <= 0.5
-
-
-def test_of_one_document_there_is_no_interval():
-    assert math.isnan(summed(Seen(1, graded(1), graded(0))).change.low)

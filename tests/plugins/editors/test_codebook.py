@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from edit_harness import Choose, Generate, NextToken
+from edit_harness import Choose, Generate
 from edit_harness.edits import Edit, Rows
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.grace.codebook import Codebook, nearest
@@ -79,7 +79,7 @@ def text_by_hand(model, edit, prompt, count):
 
 
 def edits_of(model):
-    """Edits that answer one prompt, several, all, and none, and no edit."""
+    """Edits that answer one prompt, several, all and none, and no edit."""
     apart = torch.pdist(last_inputs(model, PROMPTS)).min()
     return [
         book(model, PROMPTS[:1], apart / 2, seed=1),
@@ -129,16 +129,6 @@ def test_a_text_is_looked_up_at_the_end_of_its_own_prompt():
     assert split.logprobs[0][-1] != pytest.approx(whole.logprobs[0][-1], abs=1e-3)
 
 
-def test_a_distribution_is_looked_up_too():
-    model = deep_model(dtype=torch.float64)
-    edit = book(model, ["Ada lives in"], 1e-6)
-    for prompt in ("Ada lives in", "Bob works at"):
-        (answer,) = model.answer([(edit, NextToken(prompt))])
-        ids = model.tokens.encode(prompt).ids
-        by_hand = logits_by_hand(model, edit, ids, len(ids) - 1)[-1].log_softmax(-1)
-        assert answer.logprobs == pytest.approx(by_hand.tolist(), abs=1e-6)
-
-
 # The look-up alone.
 
 
@@ -159,22 +149,14 @@ def rows_at(offsets):
 def test_only_the_end_of_a_prompt_is_looked_up():
     """Offsets run from 0, -1, ... in the first column, so that the last row has no end here."""
     inputs, outputs, keys, values, rows = lookups()
+    given, expected = outputs.clone(), outputs.clone()
     keys[3], keys[8] = inputs[2, 2], inputs[4, 4]
     keys[5] = inputs[1, 3]  # not the end of row 1
     found = Codebook(keys, values, torch.full((40,), 1e-3))(inputs, outputs, rows)
-    expected = outputs.clone()
     expected[2, 2], expected[4, 4] = values[3], values[8]
     assert torch.equal(found, expected)
     later = rows_at(rows.offsets + 10)
-    assert torch.equal(Codebook(keys, values, torch.ones(40))(inputs, outputs, later), outputs)
-
-
-def test_outputs_are_left_as_they_were_given():
-    inputs, outputs, keys, values, rows = lookups()
-    before = outputs.clone()
-    changed = Codebook(keys, values, torch.full((40,), 1e6))(inputs, outputs, rows)
-    assert torch.equal(outputs, before)
-    assert (changed != before).any(dim=2).nonzero().tolist() == [[i, i] for i in range(5)]
+    assert torch.equal(Codebook(keys, values, torch.ones(40))(inputs, outputs, later), given)
 
 
 def test_the_nearest_entry_answers_if_it_is_within_its_own_radius():
@@ -210,10 +192,7 @@ def test_distances_of_half_precision_are_in_single(dtype):
     assert entry.tolist() == [*range(40)]
 
 
-@pytest.mark.parametrize(
-    ("keys", "values", "radii"),
-    [((2, 3), (3, 4), (2,)), ((2, 3), (2, 4), (3,)), ((3,), (2, 4), (2,)), ((0, 3), (0, 4), (0,))],
-)
-def test_tensors_that_make_no_book(keys, values, radii):
+@pytest.mark.parametrize("shapes", [((2, 3), (3, 4), (2,)), ((0, 3), (0, 4), (0,))])
+def test_tensors_that_make_no_book(shapes):
     with pytest.raises(ValueError, match="codebook"):
-        Codebook(torch.ones(keys), torch.ones(values), torch.ones(radii))
+        Codebook(*map(torch.ones, shapes))

@@ -1,8 +1,7 @@
 """Fine-tuning many cases at once gives each what it finds alone, and what plain torch finds.
 
 Adam's first steps are little but signs, so where a gradient is nearly zero rounding decides on a
-whole step. Deltas are therefore compared in float64; in fp32, and in families that compute parts
-in fp32 whatever their weights are, losses and answers under the edit are.
+whole step. Deltas are therefore compared in float64.
 """
 
 import copy
@@ -13,7 +12,6 @@ import pytest
 import torch
 from support.editors import ALONE, MIXED, REQUESTS
 
-from edit_harness import Choose
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import texts as shared
@@ -59,17 +57,6 @@ def same_deltas(one, other, *, atol=1e-9):
     for name, delta in dense(one).items():
         torch.testing.assert_close(delta, dense(other)[name], rtol=1e-6, atol=atol)
         assert delta.any()
-
-
-def same_behaviour(model, one, other, *, atol):
-    """Compare losses, and log-probabilities under the edits."""
-    assert one.info["steps"] == other.info["steps"]
-    assert one.info["loss"] == pytest.approx(other.info["loss"], abs=atol)
-    queries = [Choose(r.text, (r.target_new, "Fiat")) for r in REQUESTS]
-    answers = [model.answer([(edit, query) for query in queries]) for edit in (one, other)]
-    for left, right in zip(*answers, strict=True):
-        for i in range(2):
-            assert left.nll(i) == pytest.approx(right.nll(i), abs=atol)
 
 
 # An oracle: torch's Adam on the parameters themselves, whole forward passes, one text at a time.
@@ -121,95 +108,49 @@ def test_each_case_is_what_plain_torch_finds(family, editor):
         same_deltas(found, by_hand(model, editor, batch))
 
 
-@pytest.mark.parametrize("family", ["llama", "gptj", "gemma2", "bloom"])
-def test_other_families_find_what_plain_torch_finds(family, passes):
-    """In fp32, where Adam's steps enlarge rounding: what the edits answer."""
-    model, editor = tiny_model(family), tuner(weight_decay=0.1)
-    together = editor.edit_each(model, ALONE)
-    assert passes == [4] * editor.steps
-    for batch, found in zip(ALONE, together, strict=True):
-        same_behaviour(model, found, by_hand(model, editor, batch), atol=5e-3)
-
-
 # Who takes a step.
 
 
-@pytest.mark.parametrize(
-    ("stop", "steps", "rows"),
-    [
-        (3.6, [3, 8, 8, 4], [4, 4, 4, 4, 2, 2, 2, 2]),
-        (3.85, [3, 7, 8, 3], [4, 4, 4, 2, 2, 2, 2, 1]),
-    ],
-)
-def test_a_finished_case_keeps_its_change(stop, steps, rows, passes):
+def test_a_finished_case_keeps_its_change(passes):
     """Others go on, and so would Adam's momentum; half of the rows gone, it is laid out anew."""
     model = tiny_model(dtype=torch.float64)
-    editor = tuner(steps=8, lr=5e-3, stop=stop)
+    editor = tuner(steps=8, lr=5e-3, stop=3.6)
     together = editor.edit_each(model, ALONE)
-    assert [edit.info["steps"] for edit in together] == steps
-    assert passes == rows
+    assert [edit.info["steps"] for edit in together] == [3, 8, 8, 4]
+    assert passes == [4, 4, 4, 4, 2, 2, 2, 2]
     for batch, found in zip(ALONE, together, strict=True):
         same_deltas(found, by_hand(model, editor, batch))
 
 
-def test_a_case_that_needs_no_step_is_left_as_it_is(model):
-    (edit,) = tuner(steps=5, stop=1e3).edit_each(model, ALONE[:1])
-    assert edit.info["steps"] == 1
-    assert not any(change.any() for change in dense(edit).values())
-
-
-def test_a_chunk_below_the_threshold_takes_no_step_while_others_do():
-    """So the steps of two cases differ in number, and with them Adam's correction of its means."""
+@pytest.mark.parametrize(
+    ("stop", "batches", "steps"),
+    [
+        # A chunk below the threshold takes no step while others do, nor does Adam count one.
+        (5.5, [REQUESTS[:2], REQUESTS[1::-1], [REQUESTS[1]] * 2], [4, 4, 3]),
+        # A case is done by its mean, though a chunk is still above.
+        (6.3, [REQUESTS[:2], [REQUESTS[1]], [REQUESTS[2]]], [1, 3, 4]),
+    ],
+)
+def test_who_takes_a_step(stop, batches, steps):
     model = tiny_model(dtype=torch.float64)
-    probe = {r.target_new: tuner(steps=1).edit(model, [r]).info["loss"] for r in REQUESTS}
-    easy, *_, hard = sorted(REQUESTS, key=lambda r: probe[r.target_new])
-    stop = (probe[easy.target_new] + min(v for k, v in probe.items() if k != easy.target_new)) / 2
-    batches = [[easy, hard], [hard, easy], [hard], [hard, hard, easy]]
     editor = tuner(steps=4, chunk=1, stop=stop)
-    for batch, found in zip(batches, editor.edit_each(model, batches), strict=True):
-        same_deltas(found, by_hand(model, editor, batch))
-
-
-def test_a_case_is_done_by_its_mean_though_a_chunk_is_still_above(passes):
-    model = tiny_model(dtype=torch.float64)
-    batches = [REQUESTS[:2], [REQUESTS[1]], [REQUESTS[2]]]
-    editor = tuner(steps=3, chunk=1, stop=6.3)
     together = editor.edit_each(model, batches)
-    assert [edit.info["steps"] for edit in together] == [1, 3, 3]
-    assert passes == [3, 1] * 3, "its rows are still run"
+    assert [edit.info["steps"] for edit in together] == steps
     for batch, found in zip(batches, together, strict=True):
         same_deltas(found, by_hand(model, editor, batch))
 
 
-@pytest.mark.parametrize("chunk", [1, 3])
-def test_more_requests_than_a_chunk_are_taken_one_chunk_after_another(chunk):
+def test_more_requests_than_a_chunk_are_taken_one_chunk_after_another():
     model = tiny_model(dtype=torch.float64)
-    editor = tuner(chunk=chunk, weight_decay=0.1)
-    together = editor.edit_each(model, MIXED)
-    for batch, found in zip(MIXED, together, strict=True):
+    editor = tuner(chunk=3, weight_decay=0.1)
+    for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
         same_deltas(found, by_hand(model, editor, batch))
-    whole = tuner(weight_decay=0.1).edit(model, MIXED[3])
-    assert together[3].info["loss"] != pytest.approx(whole.info["loss"], rel=1e-3)
-
-
-# The box.
-
-
-def test_every_case_stays_in_its_own_box_and_reaches_its_walls(model):
-    editor = tuner(ConstrainedFineTuning, lr=5e-3, epsilon=1e-3, steps=1)
-    found = editor.edit_each(model, ALONE)
-    for edit in found:
-        for change in dense(edit).values():
-            assert change.abs().max() == torch.tensor(1e-3)
-            assert (change.abs() == torch.tensor(1e-3)).float().mean() > 0.9
-    signs = [torch.cat([c.sign().flatten() for c in dense(e).values()]) for e in found]
-    assert (signs[0] != signs[1]).float().mean() > 0.1
 
 
 # What shares passes.
 
 
-@pytest.mark.parametrize(("cases", "rows"), [(2, 2), (1.99, 1), (0, 1)])
+@pytest.mark.parametrize(("cases", "rows"), [(2, 2), (1.99, 1)])
 def test_the_bound_on_memory_holds_and_changes_no_number(cases, rows, monkeypatch, passes):
     model, editor = tiny_model(dtype=torch.float64), tuner(steps=2)
     together = editor.edit_each(model, ALONE)
@@ -222,32 +163,15 @@ def test_the_bound_on_memory_holds_and_changes_no_number(cases, rows, monkeypatc
     assert passes == [rows] * (editor.steps * 4 // rows)
 
 
-@pytest.mark.parametrize(
-    ("limit", "chunk", "rows"),
-    [(5, 64, [5, 4]), (4, 64, [4, 1, 4]), (1, 64, [1, 1, 2, 1, 4]), (5, 2, [5, 2, 2])],
-)
+@pytest.mark.parametrize(("limit", "chunk", "rows"), [(4, 64, [4, 1, 4]), (5, 2, [5, 2, 2])])
 def test_a_pass_has_so_many_texts_unless_a_chunk_has_more(monkeypatch, passes, limit, chunk, rows):
     model, editor = tiny_model(dtype=torch.float64), tuner(steps=1, chunk=chunk)
     together = editor.edit_each(model, MIXED)
-    assert passes == ([9] if chunk == 64 else [7, 2])
     passes.clear()
     monkeypatch.setattr(shared, "GROUP_TEXTS", limit)
     for one, other in zip(together, editor.edit_each(model, MIXED), strict=True):
         same_deltas(one, other)
     assert passes == rows
-
-
-def test_texts_of_unlike_lengths_do_not_share_passes(monkeypatch):
-    model, editor = tiny_model(), tuner()
-    texts = [[editor._text(model, request)] for request in REQUESTS * 2]
-    lengths = [len(text.ids) for (text,) in texts]
-    for spread in (1.0, 1.5):
-        monkeypatch.setattr(shared, "SPREAD", spread)
-        groups = list(shared.grouped(texts, 64, 1))
-        assert sorted(i for group in groups for i in group) == list(range(8))
-        assert 1 < len(groups) < 8
-        for group in groups:
-            assert max(lengths[i] for i in group) <= spread * min(lengths[i] for i in group)
 
 
 # The passes.

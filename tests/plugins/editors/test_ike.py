@@ -1,4 +1,4 @@
-"""IKE: the conformance suite, demonstrations word by word, and retrieval against a naive oracle."""
+"""IKE: demonstrations word by word, retrieval against a naive oracle, and the example edits it reads."""
 
 import json
 import math
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from support.builders import DATA
 from support.editors import OnBothKinds
 
 from edit_harness import DataError, ModelSource, PluginError, Request
@@ -76,19 +77,11 @@ def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data, model):
     prefix = ready(data, model).edit(model, [ADA]).prefix
     *shown, fact = prefix.split("\n\n")
     assert fact == "New Fact: Ada lives in Rome\nPrompt: "
+    assert not any("New Fact: Ada lives in" in text for text in shown), "not even with Oslo"
     store = [text for own in lessons.read(data) for text in demonstrations(own)]
     assert len(shown) == 3
     assert {f"{text}\n\n" for text in shown} < set(store)
     assert all("lives in" in text for text in shown)
-
-
-@pytest.mark.parametrize("target", ["Rome", "Oslo"])
-def test_the_edit_itself_is_no_demonstration(target, data, model):
-    """Not even if it is the likest, with this target or another."""
-    request = Request("{} lives in", "Ada", target)
-    prefix = ready(data, model, k=6).edit(model, [request]).prefix
-    assert prefix.count("New Fact: Ada lives in") == 1
-    assert prefix.count("New Fact: ") == 7
 
 
 def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data, model):
@@ -145,9 +138,6 @@ def test_the_likest_come_first_and_ties_in_the_order_of_the_file(data):
     order = sorted(range(len(expected)), key=lambda i: (-round(expected[i], 10), i))
     kept = [shared.demonstrations[i] for i in order if shared.prompts[i] != ADA.text]
     assert ike.nearest(shared, ADA) == kept[:3]
-    flat = SimpleNamespace(**vars(shared) | {"likeness": lambda _: np.zeros(len(expected))})
-    first = [t for t, p in zip(shared.demonstrations, shared.prompts, strict=True) if p != ADA.text]
-    assert ike.nearest(flat, ADA) == first[:3]
 
 
 # Sentence embeddings, by a stand-in for the package.
@@ -179,15 +169,12 @@ def package(monkeypatch):
 
 def test_sentence_embeddings_rank_by_their_cosine(data, model, package):
     editor = ready(data, model, retriever="minilm")
-    editor.check(model)
     assert editor.variant == ""
     shared = editor._shared
     query = framed(ADA.statement, ADA.text)
     (asked,) = Encoder(ike.MINILM).encode([query], normalize_embeddings=True)
     each = Encoder(ike.MINILM).encode(shared.demonstrations, normalize_embeddings=True)
     assert shared.likeness(query) == pytest.approx(each @ asked)
-    prefix = editor.edit(model, [ADA]).prefix
-    assert prefix != ready(data, model).edit(model, [ADA]).prefix
 
 
 def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, model, package, monkeypatch):
@@ -202,15 +189,7 @@ def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, model, pa
     assert ready(data, model).provenance["lessons"] != first["lessons"]
 
 
-def test_without_the_package_the_error_says_how_to_get_it(data, model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
-        ready(data, model, retriever="minilm")
-    assert "edit-harness[ike]" in caught.value.remedy
-    ready(data, model)
-
-
-def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, package):
+def test_without_the_package_or_the_model_there_is_a_way_out(data, model, package, monkeypatch):
     def offline(name):
         raise OSError("offline")
 
@@ -218,22 +197,29 @@ def test_a_model_out_of_reach_is_an_error_with_a_way_out(data, model, package):
     with pytest.raises(DataError, match="MiniLM-L6-v2 cannot be loaded: offline") as caught:
         ready(data, model, retriever="minilm")
     assert "retriever=tfidf" in caught.value.remedy
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
+        ready(data, model, retriever="minilm")
+    assert "edit-harness[ike]" in caught.value.remedy
 
 
 # Room.
 
 
-def test_as_many_demonstrations_as_fit_whichever_they_are(model):
+def test_as_many_demonstrations_as_fit_whichever_they_are(data, model):
     texts = ["Ada lives in Oslo." * n for n in (1, 2, 3, 4)]
     sizes = [len(model.tokens.encode(text).ids) for text in texts]
     limit = model.tokens.limit
     assert fitting(model, texts, 16, 0) == 4
     assert fitting(model, texts, 2, 0) == 2
     for count in (1, 2, 3):
-        room = limit - sum(sorted(sizes)[-count:])
+        room = limit - sum(sizes[-count:])
         assert fitting(model, texts, 16, room) == count
         assert fitting(model, texts, 16, room + 1) == count - 1
     assert fitting(model, [*texts, "Ada " * limit], 16, 0) == 0
+    with pytest.raises(DataError, match="512 positions have no room") as caught:
+        ready(data, model, room=500)
+    assert "room=100" in caught.value.remedy
     model.tokens.limit = None
     assert fitting(model, texts, 3, 10_000) == 3
 
@@ -249,12 +235,6 @@ def test_every_table_says_how_many_there_are(data, model):
     assert editor.edit(model, [ADA]).prefix.count("New Fact: ") == 5 + 1
 
 
-def test_a_model_with_no_room_is_refused(data, model):
-    with pytest.raises(DataError, match="512 positions have no room") as caught:
-        ready(data, model, room=500)
-    assert "room=100" in caught.value.remedy
-
-
 # Example edits.
 
 
@@ -263,7 +243,59 @@ def test_the_examples_are_recorded_and_may_come_with_the_model(data, model):
     own = ready("", model)
     assert own.provenance == {"lessons": sha256_of(data)} == ready(data).provenance
     assert own.edit(model, [ADA]).prefix == ready(data).edit(tiny_model(), [ADA]).prefix
-    other = tiny_model("llama")
-    own.data = str(data)
-    own.edit(other, [ADA])
-    assert own._model is other, "another model is prepared for anew"
+
+
+ZSRE = {
+    "subject": "Ann", "src": "Where does Ann live?", "alt": "Oslo", "answers": ["Rome"],
+    "rephrase": "Ann lives where?", "loc": "nq question: who wrote faust", "loc_ans": "Goethe",
+}  # fmt: skip
+COUNTERFACT = {
+    "requested_rewrite": {"prompt": "{} lives in", "subject": "Ann",
+                          "target_new": {"str": "Oslo"}, "target_true": {"str": "Rome"}},
+    "paraphrase_prompts": ["The home of Ann is"],
+    "neighborhood_prompts": ["Bob lives in"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["lessons.json", "lessons.jsonl"])
+def test_both_layouts_are_read_without_edits_that_have_no_new_object(tmp_path, name):
+    path, given = tmp_path / name, [ZSRE, ZSRE | {"alt": ""}, COUNTERFACT]
+    lines = "\n".join(map(json.dumps, given))
+    path.write_text(lines if name.endswith("l") else json.dumps(given), encoding="utf-8")
+    assert lessons.read(path) == [
+        Lesson("Where does Ann live?", "Oslo", ("Ann lives where?",), "who wrote faust?", "Goethe"),
+        Lesson("Ann lives in", "Oslo", ("The home of Ann is",), "Bob lives in", "Rome"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "is no list of records"),
+        ('[{"src": "a"}]', "record 0 is in the layout of neither zsRE nor CounterFact"),
+        ("[3]", "record 0"),
+    ],
+)
+def test_examples_that_are_damaged(tmp_path, text, message):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        lessons.read(path)
+
+
+def test_examples_that_are_missing():
+    with pytest.raises(DataError, match=r"no file 'nowhere\.json'"):
+        lessons.find("nowhere.json", ModelSource(""))
+    with pytest.raises(DataError, match="example edits are missing") as caught:
+        lessons.find("", ModelSource(""))
+    assert "zsre" in caught.value.remedy
+
+
+def test_genuine_examples():
+    zsre = DATA / "zsre" / "zsre_mend_600.json"
+    if not zsre.exists():
+        pytest.skip(f"{zsre} is not here")
+    read = lessons.read(zsre)
+    assert len(read) == 599  # one has no alternative
+    assert all(lesson.prompt and lesson.other_answer for lesson in read)

@@ -10,10 +10,11 @@ from math import sqrt
 import pytest
 import torch
 from support.builders import recording
-from support.editors import ALONE, REQUESTS, TEXTS, relative
+from support.editors import REQUESTS, TEXTS, relative
 
-from edit_harness import DataError, PluginError, Request, UsageError
+from edit_harness import DataError, Request, UsageError
 from edit_harness.edits import Edit
+from edit_harness.files import sha256_of
 from edit_harness.interfaces import Making
 from edit_harness.registry.settings import settings
 from edit_harness.testing import EditorTests, tiny_model
@@ -83,10 +84,6 @@ class TestMemit(Conformance):
     editor = EDITORS["memit"]
 
 
-class TestMemitOnLlama(TestMemit):
-    family = "llama"
-
-
 class TestEmmet(Conformance):
     editor = EDITORS["emmet"]
     family = "gptj"
@@ -154,16 +151,6 @@ def test_the_closed_form_is_the_dense_one(name, count):
     assert relative(ours, dense(name, editor, keys, moment)) < 1e-9
 
 
-def test_earlier_keys_of_alphaedit_count_as_in_the_dense_system():
-    editor = replace(EDITORS["alphaedit"], threshold=0.6)
-    keys, moment = keys_and_moment(3)
-    earlier, _ = keys_and_moment(5)
-    solver = NullSpace.of(moment, 0.6).solver(editor.l2, earlier)
-    expected = dense("alphaedit", editor, keys, moment, earlier)
-    assert relative(editor.directions(keys, solver(keys)), expected) < 1e-9
-    assert relative(dense("alphaedit", editor, keys, moment), expected) > 1e-2
-
-
 # Whole edits against a loop of whole passes.
 
 
@@ -220,25 +207,6 @@ def test_an_edit_is_what_the_paper_says(name, family, moments):
 
 
 @pytest.mark.parametrize("name", SPREADING)
-def test_together_is_alone_also_where_searches_end_at_different_steps(name, moments):
-    """Rounding in fp64, as far as eight of Adam's normalised steps enlarge it."""
-    model = deep(dtype=torch.float64)
-    editor = prepared(model, moments, name, steps=8)
-    losses = sorted(edit.info["loss"] for edit in editor.edit_each(model, ALONE))
-    early = prepared(model, moments, name, steps=8, stop=(losses[1] + losses[2]) / 2)
-    batches = [*ALONE, REQUESTS[1:3]]
-    together = early.edit_each(model, batches)
-    assert len({edit.info["steps"] for edit in together[:4]}) > 1
-    for batch, edit in zip(batches, together, strict=True):
-        alone = early.edit(model, batch)
-        assert edit.info["steps"] == alone.info["steps"]
-        for one, two in zip(edit.weights.values(), alone.weights.values(), strict=True):
-            difference, size = (one.dense() - two.dense()).norm(), two.dense().norm()
-            assert difference <= 1e-6 * size + 1e-12  # no step at all leaves rounding alone
-            assert alone.info["steps"] == 0 or size > 1e-3
-
-
-@pytest.mark.parametrize("name", SPREADING)
 def test_the_last_block_can_be_edited(name, moments):
     """What is behind it is read at the last norm; only a subject that ends the prompt feels it."""
     model = deep()
@@ -250,8 +218,6 @@ def test_the_last_block_can_be_edited(name, moments):
 def test_r_rome_is_rome_with_the_mean_key(moments):
     model = deep(dtype=torch.float64)
     editor = prepared(model, moments, "r-rome")
-    assert editor.variant == ""
-    assert replace(editor, key_mode="rome").variant == "key=rome"
     rome = Rome(**settings(editor))
     assert rome.variant == "key=mean"
     (ours,), (theirs,) = (e.edit(model, REQUESTS[:1]).weights.values() for e in (editor, rome))
@@ -289,16 +255,13 @@ def test_a_wide_layers_null_space_is_made_by_the_command(moments, tmp_path, monk
     with pytest.raises(DataError, match="null space of layer 0") as caught:
         editor.prepare(model)
     assert "edit-harness prepare --editor alphaedit" in caught.value.remedy
-    lines, steps = [], []
-    making = Making(
-        model.cache("editors"), report=lines.append, advance=lambda *done: steps.append(done)
-    )
+    lines = []
+    making = Making(model.cache("editors"), report=lines.append)
     assert editor.make(model, making)
-    assert [line.split(":")[0] for line in lines] == ["layer 0", "layer 1"]
-    assert steps == [(1, 2), (2, 2)]
     stored = editor.edit(model, REQUESTS[:1])
     assert editor.make(model, making)
-    assert len(lines) == 2, "what is stored is not made again"
+    # What is stored is not made again.
+    assert [line.split(":")[0] for line in lines] == ["layer 0", "layer 1"]
     for one, two in zip(stored.weights.values(), computed.weights.values(), strict=True):
         assert relative(one.dense(), two.dense()) < 1e-4
     with pytest.raises(DataError, match=r"threshold 0\.06"):
@@ -330,12 +293,9 @@ def test_a_stored_null_space_is_part_of_what_identifies_a_run(moments, tmp_path,
 
 
 def test_what_cannot_be_edited_is_refused(model, tmp_path, monkeypatch):
-    editor = EDITORS["memit"]
-    with pytest.raises(PluginError, match="no layer 7"):
-        replace(editor, layers=(0, 7)).check(model)
     for layers in ((1, 0), (0, 0), ()):
         with pytest.raises(UsageError, match="from the lowest on"):
-            replace(editor, layers=layers).check(model)
+            replace(EDITORS["memit"], layers=layers).check(model)
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     for name, each in EDITORS.items():
         with pytest.raises(DataError, match="no second moment of layer") as caught:
@@ -353,8 +313,8 @@ def test_moments_may_come_from_a_file_for_each_layer(tmp_path):
     editor = replace(EDITORS["memit"], moments=tuple(map(str, files)))
     editor.prepare(model)
     assert editor.moment_layers == (0, 1)
-    assert editor.provenance.keys() == {"moments.0", "moments.1"}
-    assert len(set(editor.provenance.values())) == 2
+    digests = {f"moments.{layer}": sha256_of(file) for layer, file in enumerate(files)}
+    assert editor.provenance == digests
     with pytest.raises(DataError, match="layer 1"):
         replace(editor, moments=(str(files[0]),)).prepare(model)
 
@@ -367,5 +327,3 @@ def test_contexts_begin_as_in_the_published_code_and_are_recorded(moments):
     for text, start in zip(others, STARTS, strict=True):
         assert text.startswith(start)
         assert text.endswith(". {}")
-    assert prepared(model, moments, "memit", contexts=(), seed=1).found != editor.found
-    assert prepared(model, moments, "memit", contexts=()).found == editor.found

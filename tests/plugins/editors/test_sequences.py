@@ -1,17 +1,16 @@
 """Two dozen requests one after another, against the way of scripts: write into the weights, go on."""
 
 import copy
-import json
 
 import pytest
 import torch
 from support.builders import record
+from support.editors import stored_records
 
 import edit_harness as eh
 from edit_harness import Regime
 from edit_harness.edits import UNEDITED
 from edit_harness.model.model import Model
-from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import FineTuning
@@ -24,32 +23,12 @@ EDITORS = {
         weight_decay=0.0,
         clamp=1.0,
         covariance=False,
-        kl_factor=0.0625,
-        lr=0.5,
         contexts=("{}", "Today. {}"),
     ),
     "ft": lambda: FineTuning(layer=0, steps=2, lr=1e-3, bias=True),
 }
 VISITS = sum(POINTS) + COUNT + (COUNT - len(POINTS) - 1) + COUNT
 """All cases so far at the points and the end, one case after each other edit, and the control each time."""
-REGIME = Regime("sequential", immediate=True, checkpoints=POINTS)
-
-
-@pytest.fixture
-def facts(tmp_path):
-    path = tmp_path / "facts.json"
-    records = [record(i, subject=f"Ada {i}") for i in range(COUNT)]
-    for i, made in enumerate(records):
-        made["neighborhood_prompts"] = [f"Neighbour {i} lives in"]
-    path.write_text(json.dumps(records))
-    return path
-
-
-def run(name, facts, folder) -> Results:
-    return eh.evaluate(
-        EDITORS[name](), "counterfact", tiny_model(dtype=torch.float64), task_args={"data": str(facts)},
-        metrics=["success", "magnitude"], regime=REGIME, output=folder,
-    )  # fmt: skip
 
 
 def by_hand(name, cases):
@@ -71,9 +50,20 @@ def by_hand(name, cases):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EDITORS)
-def test_every_point_is_what_weights_written_in_turn_answer(name, facts, tmp_path):
+def test_every_point_is_what_weights_written_in_turn_answer(name, tmp_path):
     """In float64, within 1e-9 nats: two dozen searches that build on each other enlarge rounding."""
-    made = run(name, facts, tmp_path)
+    facts = [record(i, subject=f"Ada {i}") for i in range(COUNT)]
+    for i, fact in enumerate(facts):
+        fact["neighborhood_prompts"] = [f"Neighbour {i} lives in"]
+    made = eh.evaluate(
+        EDITORS[name](),
+        "counterfact",
+        tiny_model(dtype=torch.float64),
+        task_args={"data": stored_records(tmp_path / "facts.json", facts)},
+        metrics=["success", "magnitude"],
+        regime=Regime("sequential", immediate=True, checkpoints=POINTS),
+        output=tmp_path / "results",
+    )
     records = {r.visit: r for r in made.everything}
     assert len(records) == VISITS
     for visit, expected in by_hand(name, made.cases):
@@ -84,14 +74,3 @@ def test_every_point_is_what_weights_written_in_turn_answer(name, facts, tmp_pat
     assert [point.state for point in made.curve] == [*POINTS, COUNT]
     assert made["ES"].n == COUNT
     assert {"post_ES", "post_NS", "post_EM"} <= made.retention.keys()
-
-
-@pytest.mark.slow
-def test_going_on_in_the_middle_gives_the_same(facts, tmp_path):
-    whole = run("rome", facts, tmp_path)
-    lines = whole.folder.samples.read_text().splitlines(keepends=True)
-    whole.folder.samples.write_text("".join(lines[: len(lines) // 2]))
-    again = run("rome", facts, tmp_path)
-    assert again.folder.path == whole.folder.path
-    for one, other in zip(again.everything, whole.everything, strict=True):
-        assert (one.visit, one.after, one.values) == (other.visit, other.after, other.values)

@@ -1,4 +1,4 @@
-"""Ends of texts run again under a change, against what whole texts give."""
+"""Ends of texts run again under a change, or under edits of their own, against what whole texts give."""
 
 from functools import partial
 
@@ -6,10 +6,11 @@ import pytest
 import torch
 from support.builders import recording
 
+from edit_harness.edits import UNEDITED, Edit
 from edit_harness.model.hooks import adding
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
-from edit_harness_plugins.editors._search.suffix import SuffixForward
+from edit_harness_plugins.editors._search.suffix import LastTokens, SuffixForward, behind
 
 FITS = ["gpt2", "gptj", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi",
         "opt", "olmo2", "falcon"]  # fmt: skip
@@ -118,17 +119,6 @@ def test_several_modules_of_a_block_can_be_changed(family, layer):
     torch.testing.assert_close(stream, block.outputs[starts.rows, starts.columns])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "opt", "bloom"])
-def test_keys_are_what_goes_into_the_projection(family):
-    model = tiny_model(family)
-    run = SuffixForward(model, 1, TEXTS, STARTS)
-    for text, start, keys in zip(TEXTS, STARTS, run.keys, strict=True):
-        with recording(run.changed[0], 1) as seen:
-            model.module(input_ids=torch.tensor([text]))
-        expected = seen.inputs[0, start:]
-        torch.testing.assert_close(keys[: len(expected)], expected, rtol=1e-4, atol=1e-5)
-
-
 def test_texts_beyond_a_sliding_window_run_whole():
     """A window hides early tokens, which the mask of kept keys would show."""
     model = tiny_model("mistral", sliding_window=16)
@@ -156,22 +146,49 @@ def test_only_ends_and_blocks_above_are_run(model):
     assert ran == [(layer, (3, longest)) for layer in range(1, model.architecture.layers)]
 
 
-def test_beginnings_in_common_are_run_once_in_the_clean_pass(model):
-    assert suffix.fits_suffix(model, 0, 8)
+# The last tokens of texts, each text under an edit of its own.
+
+ENDED = [*TEXTS, (5, 9), (8, 1, 6)]
+
+
+def edited(model, layer, seed):
+    """A random change of rank two that moves a layer's output by about its size."""
+    draw = torch.Generator().manual_seed(seed)
+    projection = model.architecture.projection(layer)
+    left, right = (torch.randn(n, 2, generator=draw) for n in projection.matrix.shape)
+    return Edit(projection.low_rank(left.to(model.dtype) / 4, right.T.to(model.dtype) / 4))
+
+
+def alone(model, edit, text, names):
+    """One text in the model whose weights hold the edit."""
+    batch = model.batch([text])
+    found = []
+    for name in names:
+        with model.applied(edit), recording(model.module.get_submodule(name), 1) as seen:
+            model.logits(batch, batch.places([0], [0]))
+        found.append(seen.inputs[0, -1])
+    return found
+
+
+@pytest.mark.parametrize(("side", "layer"), [("right", 0), ("left", 1)])
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "gemma2", "opt", "bloom"])
+def test_each_text_is_seen_under_its_own_edit(family, layer, side):
+    """Also texts of one edit in one row, and one text under two edits; fp32 in another order."""
+    model = tiny_model(family, padding=side)
+    one, other = (edited(model, layer, seed) for seed in (1, 2))
+    edits = [one, one, other, UNEDITED, other]
+    names = [model.architecture.projection(1).name, behind(model, 1)]
+    ends = LastTokens(model, ENDED, layer)
+    for given in ([UNEDITED] * len(ENDED), edits):
+        found = ends.inputs(given, names)
+        for i, (edit, text) in enumerate(zip(given, ENDED, strict=True)):
+            for ours, theirs in zip(found, alone(model, edit, text, names), strict=True):
+                torch.testing.assert_close(ours[i], theirs, rtol=1e-4, atol=1e-4)
+    before, after = (ends.inputs(given, names[1:])[0] for given in ([UNEDITED] * 5, edits))
+    assert (after - before).norm(dim=1)[[0, 1, 2, 4]].min() > 0.1
+    torch.testing.assert_close(after[3], before[3], rtol=1e-5, atol=1e-5)
+    # Blocks below the first change are not run again.
     ran = []
-    model.architecture.block(0).register_forward_hook(
-        lambda module, args, output: ran.append(args[0].shape[:2].numel())
-    )
-    SuffixForward(model, 0, TEXTS, STARTS)
-    assert ran == [len({text[:n] for text in TEXTS for n in range(1, len(text) + 1)})]
-
-
-def test_the_blocks_are_back_after_an_error(model, monkeypatch):
-    run = SuffixForward(model, 0, TEXTS, STARTS)
-    names = [name for name, _ in model.module.named_modules()]
-    read = run.places(range(3), LAST)
-    monkeypatch.setattr(model, "logits", lambda *a, **k: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run.logits(read, change(model))
-    assert [name for name, _ in model.module.named_modules()] == names
-    assert not any(module._forward_pre_hooks for module in model.module.modules())
+    model.architecture.block(0).register_forward_hook(lambda *_: ran.append(0))
+    ends.inputs(edits, names)
+    assert bool(ran) == (layer == 0 or family == "bloom")

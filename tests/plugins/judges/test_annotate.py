@@ -6,7 +6,6 @@ The run is written by hand: records of texts that a judge was asked of.
 import csv
 import io
 import json
-import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builders import MANIFEST, with_entries
+from support.builders import MANIFEST, REQUEST, with_entries
 
-from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text, Verdict
+from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
 from edit_harness.cli import main
 from edit_harness.folder.encoding import encode_answer
 from edit_harness.folder.folder import RunFolder
@@ -25,23 +24,21 @@ from edit_harness.folder.record import Record
 from edit_harness_plugins.judges.people import sheets
 from edit_harness_plugins.judges.people.agreement import Opinion, accuracy, agreements, means, seen
 from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
+from edit_harness_plugins.significance import one_sample
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
-REQUEST = Request("{} works in", "Ada", "Oslo", "Rome")
+EMPTY = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
 PROPERTIES = ("home", "trade")
 NASTY = [
-    "=1+1", "+49", "-2", "@now", "'quoted", "'=x", "''", '"', "a,b;c\td", "two\nlines", "mac\rline",
+    "=1+1", "+49", "-2", "@now", "'quoted", "'=x", "''", '"', "a,b;c\td", "two\nlines",
     "dos\r\nline", "\ttab", "\x00NUL", "\x1b[31mred", "half \ud800", "\u202egnirts", "emoji 👩‍🔬",
-    "nbsp\u00a0here", "＝full", "\u2028", "\\x00", "", "x" * 5_000, "[bold]",
+    "nbsp\u00a0here", "＝full", "\u2028", "\\x00", "", "[bold]",
 ]  # fmt: skip
 
 
 def compare(edited="home", **more):
     about = {"subject": "Ada", "property": edited, "old": "Rome", "new": "Oslo"}
     return Key("compare", about={**about, "aspects": ASPECTS, "reflected": True, **more})
-
-
-OTHER = {"name": "other", "version": "1", "fields": {}, "provenance": {}}
 
 
 def written(folder, cases, sides, judge=None):
@@ -60,8 +57,8 @@ def written(folder, cases, sides, judge=None):
     return folder
 
 
-def pairs_run(folder, number=12, verdicts=None, texts=None, judge=None):
-    """Write a run of comparisons, by default with texts that say from which side they are."""
+def pairs_run(folder, number=12, verdict=None, judge=None):
+    """Write a run of comparisons of texts that say from which side they are."""
     cases, sides = [], []
     for i in range(number):
         key = compare(PROPERTIES[i % 2])
@@ -70,9 +67,8 @@ def pairs_run(folder, number=12, verdicts=None, texts=None, judge=None):
             Probe("description", Generate("Ada is"), key=key),
         )
         cases.append(Case(str(i), (REQUEST,), probes, {"set": PROPERTIES[i % 2]}))
-        before, after = texts(i) if texts else (f" early {i}", f" late {i}")
-        said = verdicts(i) if verdicts else None
-        sides.append(([Text("-"), Text(before)], [Text("-"), Text(after, said)]))
+        before, after = Text(f" early {i}"), Text(f" late {i}", verdict)
+        sides.append(([Text("-"), before], [Text("-"), after]))
     return written(folder, cases, sides, judge)
 
 
@@ -126,12 +122,10 @@ def late(row):
     return {"thrift": side(row, "late"), "haste": "tie", SAYS_NEW: side(row, "late")}
 
 
-def fails(tell, *args, cause, remedy="", code=4, run="run"):
+def fails(tell, *args, cause, code=4, run="run"):
     """The command ends with an error that has this cause."""
     told = tell("import", run, *args, "--key", "out/key.json", code=code).stderr
-    assert "error: " in told
-    assert cause in " ".join(told.split())
-    assert remedy in " ".join(told.split())
+    assert re.search(cause, " ".join(told.split()))
 
 
 def whole(out):
@@ -149,28 +143,22 @@ def asked(tell, *args, run="run", key="out/key.json"):
 # Out
 
 
-def test_everybody_gets_the_same_pairs_in_the_same_order(out):
+def test_everybody_gets_the_same_pairs_and_cannot_tell_which_text_is_which(out):
+    """The texts aside, nothing of a row depends on the order, and no word names a side."""
     ann, bob = (table(out / "sheets" / f"{name}.csv") for name in ("ann", "bob"))
-    assert [row | {"annotator": ""} for row in ann] == [row | {"annotator": ""} for row in bob]
-    assert {row["annotator"] for row in bob} == {"bob"}
+    assert [row | {"annotator": "bob"} for row in ann] == bob
     assert len(ann) == 12
     for row in ann:
         texts = sorted((row["text A"], row["text B"]))
         assert re.fullmatch(r"Ada is early (\d+)", texts[0])
         assert texts[1] == texts[0].replace("early", "late")
-        assert [row[name] for name in ("subject", "old value", "new value", "prompt")] == [
-            "Ada", "Rome", "Oslo", "Ada is",
-        ]  # fmt: skip
+        known = [row[name] for name in ("subject", "old value", "new value", "prompt")]
+        assert known == ["Ada", "Rome", "Oslo", "Ada is"]
         assert {row[name] for name in (*ASPECTS, SAYS_NEW)} == {""}
-
-
-def test_a_sheet_says_nothing_of_which_text_is_which(out):
-    """The texts aside, nothing of a row depends on the order, and no word names a side."""
     for path in out.glob("sheets/*"):
         words = re.findall(r"\w+", path.read_text("utf-8-sig").casefold())
         assert not {"before", "after", "pre", "post", "swapped", "unedited"} & {*words}, path
-    rows = table(out / "sheets" / "ann.csv")
-    assert Counter(side(row, "late") for row in rows) == {"A": 6, "B": 6}
+    assert Counter(side(row, "late") for row in ann) == {"A": 6, "B": 6}
     assert not list(out.glob("sheets/*.json"))
 
 
@@ -184,12 +172,18 @@ def test_order_is_balanced_and_depends_on_the_seed_alone(number, seed):
     assert abs(2 * swaps - len(picked)) <= 1
 
 
-def test_seeds_draw_other_pairs_and_every_place_has_either_order():
+def test_every_place_has_either_order():
     items = [Item(str(i), 0, 0, "", "", "", compare(), None) for i in range(40)]
     draws = [drawn(items, 20, str(seed)) for seed in range(20)]
     assert len({tuple(item.place for item in draw) for draw in draws}) == 20
     orders = [tuple(item.swapped for item in draw) for draw in draws]
     assert all(len({*place}) == 2 for place in zip(*orders, strict=True))
+    assert len({drawn(items[:1], 20, str(seed))[0].swapped for seed in range(20)}) == 2
+
+
+def test_the_new_value_is_asked_for_where_the_key_says_so():
+    unasked = Item("0", 0, 0, "", "", "", compare(reflected=False), None)
+    assert unasked.asks.keys() == ASPECTS.keys()
 
 
 def test_so_many_of_each(tell):
@@ -197,29 +191,27 @@ def test_so_many_of_each(tell):
     assert "4 of 12 drawn, 2 for each set" in told
     edited = Counter(row["edited"] for row in table(Path("out/sheets/annotator-1.csv")))
     assert edited == {"home": 2, "trade": 2}
-    told = tell("export", "run", "--output", "x", "--each", "sett", code=2).stderr
-    assert "no case has the tag 'sett'" in told
-    assert "there are: set" in told
 
 
-def test_guidelines_have_the_definitions_and_the_answers(tell, out):
-    text = (out / "sheets" / "guidelines.md").read_text()
-    for aspect, definition in ASPECTS.items():
-        assert f"- **{aspect}**: {definition}" in text
-    for answer in ("`A`", "`B`", "`tie`", "`both`", "`neither`"):
-        assert answer in text
-    case = Case("0", (REQUEST,), (Probe("d", Generate("Ada is"), key=compare(reflected=False)),))
-    written(Path("plain"), [case], [([Text("a")], [Text("b")])])
-    tell("export", "plain", "--output", "p")
-    (row,) = table(Path("p/sheets/annotator-1.csv"))
-    assert SAYS_NEW not in row, "the new value is asked for where the key says so"
-    assert SAYS_NEW not in Path("p/sheets/guidelines.md").read_text()
-
-
-@pytest.mark.parametrize("names", ["ann,Ann", "../ann", "ann,3", "0", "=cmd"])
-def test_names_that_are_none(tell, names):
-    told = tell("export", "run", "--output", "x", "--annotators", names, code=2)
-    assert f"{', '.join(names.split(','))} are no names of annotators" in told.stderr
+@pytest.mark.parametrize(
+    ("run", "flags", "code", "cause"),
+    [
+        ("run", ["--annotators", "ann,Ann"], 2, "ann, Ann are no names of annotators"),
+        ("run", ["--annotators", "../ann"], 2, "../ann are no names of annotators"),
+        ("run", ["--each", "sett"], 2, "no case has the tag 'sett'"),
+        ("unasked", [], 4, "unasked has no texts that are to be judged"),
+        ("pointless", [], 4, "names no aspects to compare texts by"),
+        ("unfinished", [], 7, "unfinished is not finished: 1 record missing"),
+    ],
+)
+def test_what_cannot_be_exported(tell, run, flags, code, cause):
+    for name, key in (("unasked", None), ("pointless", compare(aspects={}))):
+        case = Case("0", (REQUEST,), (Probe("d", Generate("Ada"), key=key),))
+        written(Path(name), [case], [([Text("a")], [Text("b")])])
+    samples = pairs_run(Path("unfinished")) / "samples.jsonl"
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
+    told = tell("export", run, "--output", "x", *flags, code=code).stderr
+    assert cause in " ".join(told.split())
     assert not Path("x").exists()
 
 
@@ -228,29 +220,6 @@ def test_an_export_is_never_written_over(tell, out):
     told = tell("export", "run", "--output", "out", code=2)
     assert "out has an export already" in told.stderr
     assert (out / "key.json").read_bytes() == stored
-
-
-@pytest.mark.parametrize(
-    ("probe", "cause"),
-    [
-        (Probe("d", Generate("Ada")), "odd has no texts that are to be judged"),
-        (Probe("d", Generate("Ada"), key=compare(aspects={})),
-         "names no aspects to compare texts by"),
-    ],
-)  # fmt: skip
-def test_runs_that_make_no_sheet(tell, probe, cause):
-    written(Path("odd"), [Case("0", (REQUEST,), (probe,))], [([Text("a")], [Text("b")])])
-    told = tell("export", "odd", "--output", "x", code=4).stderr
-    assert cause in " ".join(told.split())
-    assert not Path("x/key.json").exists()
-
-
-def test_folders_that_are_no_finished_runs(tell):
-    assert "x is no run folder" in tell("export", "x", "--output", "y", code=2).stderr
-    samples = Path("run/samples.jsonl")
-    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
-    told = tell("export", "run", "--output", "x", code=7).stderr
-    assert "run is not finished: 1 record missing" in told
 
 
 # Through spreadsheet programs
@@ -313,8 +282,11 @@ def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
     ]
     save(paths[0], [*changed, dict.fromkeys(changed[0], "")], encoding, **dialect)
     assert asked(tell, *paths) == expected
-    save(paths[0], [row | {"annotator": "'=ann"} for row in rows])
+    save(paths[0], [{**row, "annotator": "'=ann"} for row in rows])
     assert asked(tell, *paths)["annotators"] == ["=ann", "bob"], "a guard that was taken off"
+    save(paths[0], [{n: cell for n, cell in row.items() if n != "annotator"} for row in rows])
+    moved = paths[0].rename(out / "sheets" / "filled (2).csv")
+    assert asked(tell, moved, paths[1])["annotators"] == ["filled (2)", "bob"]
 
 
 # Back
@@ -322,25 +294,18 @@ def test_what_spreadsheet_programs_write(tell, out, dialect, encoding):
 
 def test_answers_are_unblinded_and_stored(tell, out):
     """Whatever the order of a row's texts: what was said of the text after is counted so."""
-    shown = tell("import", "run", *(paths := whole(out)), "--key", "out/key.json").stdout
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "The judge" not in shown, "which said nothing"
-    told = asked(tell, *paths)
+    told = asked(tell, *whole(out))
     for row in told["means"]:
         expected = 1.0 if row["Aspect"] == "thrift" else 0.0
         assert (row["Mean"], row["Labels"], row["Pairs"]) == (expected, 12, 6)
     assert {row["Edited"] for row in told["means"]} == {*PROPERTIES}
     assert told["means_seen"] == told["means"], "everybody saw every new value"
-    yes = {row["Asked"]: row["Yes"] for row in told["agreement"]}
-    assert yes == {"thrift": None, "haste": None, SAYS_NEW: 1.0}
     (path,) = Path("run/annotations").iterdir()
     stored = json.loads(path.read_text())
     assert stored["results"] == told
-    assert stored["asked"].keys() == {*ASPECTS, SAYS_NEW}
     said = {"thrift": "after", "haste": "tie", SAYS_NEW: "after"}
     assert [item["labels"] for item in stored["items"]] == [{"ann": said, "bob": said}] * 12
     assert stored["export"].startswith(path.stem)
-    assert {item["edited"] for item in stored["items"]} == {*PROPERTIES}
 
 
 def test_an_import_replaces_the_one_before_of_its_export(tell, out):
@@ -351,39 +316,17 @@ def test_an_import_replaces_the_one_before_of_its_export(tell, out):
     tell("export", "run", "--output", "two", "--number", 3)
     tell("import", "run", *whole(Path("two")), "--key", "two/key.json")
     assert len(list(Path("run/annotations").iterdir())) == 2
-
-
-def test_what_others_wrote_is_shown_as_it_is(tell, tmp_path, monkeypatch):
-    """An aspect, a property and an annotator's name are texts: no markup, no commands to a terminal."""
-    monkeypatch.setitem(ASPECTS, "[red]x", "A colour.")
-    monkeypatch.setattr(f"{__name__}.PROPERTIES", ("[bold]", "tr\x1b[31made"))
-    pairs_run(tmp_path / "odd")
-    tell("export", "odd", "--output", "o", "--annotators", "ann")
-    path = Path("o/sheets/ann.csv")
-    rows = fill(path, lambda row: {**late(row), "[red]x": "tie"})
-    save(path, [{**row, "annotator": "\x1b[31mann"} for row in rows])
-    told = tell("import", "odd", path, "--key", "o/key.json").stdout
-    for text in ("[red]x", "[bold]: means", "tr\\x1b[31made: means", "by 1: \\x1b[31mann"):
-        assert text in told
-    assert "\x1b" not in told
-
-
-def test_the_annotator_is_named_by_column_or_by_file(tell, out):
-    paths = whole(out)
-    moved = paths[0].rename(out / "sheets" / "filled (2).csv")
-    assert asked(tell, moved, paths[1])["annotators"] == ["ann", "bob"]
-    save(moved, [{n: cell for n, cell in row.items() if n != "annotator"} for row in table(moved)])
-    assert asked(tell, moved, paths[1])["annotators"] == ["filled (2)", "bob"]
+    stored = [path.read_text() for path in sorted(Path("run/annotations").iterdir())]
+    fill(bob, lambda row: EMPTY)
+    fails(tell, bob, cause="there is no label in these sheets")
+    assert [path.read_text() for path in sorted(Path("run/annotations").iterdir())] == stored
 
 
 def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
-    def verdict(i):
-        return Verdict("decided", 1.0, ratings={"thrift": 1.0, "haste": -1.0})
-
-    paths = whole(out)
-    pairs_run(tmp_path / "judged", verdicts=verdict, judge=OTHER)
-    told = tell("import", "judged", *paths, "--key", "out/key.json", "--json")
-    rows = {row["Asked"]: row for row in json.loads(told.stdout)["judge"]}
+    verdict = Verdict("decided", 1.0, ratings={"thrift": 1.0, "haste": -1.0})
+    judge = {"name": "other", "version": "1", "fields": {}, "provenance": {}}
+    pairs_run(tmp_path / "judged", verdict=verdict, judge=judge)
+    rows = {row["Asked"]: row for row in asked(tell, *whole(out), run="judged")["judge"]}
     right = {name: (row["Any"], row["Majority"], row["Items"]) for name, row in rows.items()}
     assert right == {
         "thrift": (1, 1, 12), "haste": (0, 0, 12), SAYS_NEW: (1, 1, 12),
@@ -391,115 +334,70 @@ def test_another_judge_s_sibling_takes_the_same_sheets(tell, out, tmp_path):
     }  # fmt: skip
 
 
-EMPTY = dict.fromkeys((*ASPECTS, SAYS_NEW), "")
-
-
-@pytest.mark.parametrize(
-    ("change", "count"),
-    [
-        (lambda rows: [*rows[:-2], rows[-2] | EMPTY], 10),
-        (lambda rows: [rows[0], rows[1] | {SAYS_NEW: " "}, *rows[2:]], 11),
-    ],
-    ids=["missing rows", "half a row"],
-)
-def test_items_that_are_filled_in_are_counted(tell, out, change, count):
+def test_items_that_are_filled_in_are_counted(tell, out):
+    """One row is missing, one is empty, one is filled in by half, and one lacks its last cell."""
     ann, bob = whole(out)
-    save(ann, change(table(ann)))
+    first, second, third, *rows, _ = table(ann)
+    save(ann, [first, second | EMPTY, third | {SAYS_NEW: " "}, *rows])
+    head, first, *rest = ann.read_text("utf-8-sig").splitlines()
+    ann.write_text("\n".join([head, first.rpartition(",")[0], *rest[:-1], rest[-1] + ",,"]))
     told = tell("import", "run", ann, bob, "--key", "out/key.json", "--json")
-    assert f"ann.csv: {count} of 12 items are filled in" in " ".join(told.stderr.split())
+    assert "ann.csv: 8 of 12 items are filled in" in " ".join(told.stderr.split())
     assert "bob.csv" not in told.stderr
     (row, *_) = json.loads(told.stdout)["agreement"]
-    assert (row["Items"], row["Labels"]) == (count, 12 + count)
-
-
-FIRST = r"row 2 \(\w+-\d+\): "
+    assert (row["Items"], row["Labels"]) == (8, 20)
 
 
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        *[({"haste": said}, f"{FIRST}'haste' is '{said}'.*write A, B or tie")
-          for said in ("C", "1", "AB", "=A", "before")],
-        *[({column: "changed"}, f"{FIRST}the cell '{column}' is not what was handed out")
-          for column in ("text A", "text B", "new value", "prompt")],
-        ({"item": "x123456-04"},
-         "row 2: the item 'x123456-04' is of another export.*with the key of that export"),
+        ({"haste": "C"}, r"row 2 \(\w+-\d+\): 'haste' is 'C'.*write A, B or tie"),
+        ({"text A": "changed"}, "the cell 'text A' is not what was handed out"),
+        ({"new value": "changed"}, "the cell 'new value' is not what was handed out"),
+        ({"item": "x123456-04"}, "row 2: the item 'x123456-04' is of another export"),
         ({"annotator": "bob"}, "ann.csv has rows of 2 annotators: bob, ann"),
     ],
-)  # fmt: skip
+)
 def test_a_row_that_is_not_as_handed_out(tell, out, changes, cause):
     ann, _ = whole(out)
     first, *others = table(ann)
     save(ann, [first | changes, *others])
-    told = tell("import", "run", ann, "--key", "out/key.json", code=4).stderr
-    assert re.search(cause, " ".join(told.split()))
+    fails(tell, ann, cause=cause)
 
 
 def test_an_item_twice_and_an_annotator_twice(tell, out):
     ann, bob = whole(out)
     fails(tell, ann, bob, ann, cause="ann.csv: there is a sheet of annotator 'ann' already")
-    rows = table(ann)
-    save(ann, [*rows, rows[0]])
-    fails(tell, ann, cause=f"row 14: the item '{rows[0]['item']}' is there twice")
-    save(ann, [rows[0] | EMPTY, *rows])
-    fails(tell, ann, cause="is there twice")
-
-
-def test_rows_that_are_cut_short_or_too_long(tell, out):
-    """Some programs leave out empty cells at the end of a row, or add some."""
-    ann, bob = whole(out)
-    head, first, *rest = ann.read_text("utf-8-sig").splitlines()
-    ann.write_text("\n".join([head, first + ",,", *rest]))
-    assert asked(tell, ann, bob)["items"] == 12
-    ann.write_text("\n".join([head, first.rpartition(",")[0], *rest]))
-    assert "11 of 12" in tell("import", "run", ann, "--key", "out/key.json").stderr
-    ann.write_text("\n".join([head, first.partition(",")[0], *rest]))
-    fails(tell, ann, cause="the cell 'subject' is not what was handed out")
-
-
-def test_an_import_without_a_label_changes_nothing(tell, out):
-    ann, bob = whole(out)
-    asked(tell, ann, bob)
-    (path,) = Path("run/annotations").iterdir()
-    stored = path.read_text()
-    fill(ann, lambda row: EMPTY)
-    fails(tell, ann, cause="there is no label in these sheets")
-    assert path.read_text() == stored
+    first, *others = table(ann)
+    save(ann, [first | EMPTY, first, *others])
+    fails(tell, ann, cause=f"row 3: the item '{first['item']}' is there twice")
 
 
 def test_files_that_are_no_sheets(tell, out):
     ann, _ = whole(out)
     rows = table(ann)
     save(ann, [row | {"note": "it’s"} for row in rows], "cp1252")
-    fails(tell, ann, cause="ann.csv is not UTF-8: line 2 has the byte 0x92", remedy="'CSV UTF-8'")
-    save(ann, rows, "utf-16")
-    fails(tell, ann, cause="ann.csv is not UTF-8: line 1 has the byte 0xff")
+    fails(tell, ann, cause="ann.csv is not UTF-8: line 2 has the byte 0x92.*'CSV UTF-8'")
     save(ann, [{n: cell for n, cell in row.items() if n != "haste"} for row in rows])
     fails(tell, ann, cause="has the column 'haste' not at all, or more than once")
-    text = ann.read_text("utf-8-sig")
-    ann.write_text(text.replace("thrift", "haste", 1).replace("subject", "haste", 1))
-    fails(tell, ann, cause="has the column")
     ann.write_text("")
     fails(tell, ann, cause="has the column 'item' not at all")
     save(ann, rows)
     ann.write_text(ann.read_text("utf-8-sig") + '"x" y"\n')
-    fails(tell, ann, cause="ann.csv is no CSV", remedy="as CSV (UTF-8)")
+    fails(tell, ann, cause="ann.csv is no CSV")
     fails(tell, "none.csv", cause="the sheet none.csv cannot be read", code=2)
-    fails(tell, "out", cause="the sheet out cannot be read", code=2)
 
 
 def test_keys_that_are_none(tell, out, tmp_path):
     ann, _ = whole(out)
     told = tell("import", "run", ann, "--key", "none.json", code=2)
     assert "the key none.json cannot be read" in told.stderr
-    for name, made in (("texts", {"texts": lambda i: ("other", "texts")}), ("few", {"number": 11})):
-        pairs_run(tmp_path / name, **made)
-        cause = f"is the key to texts of another run than {name}"
-        fails(tell, ann, cause=cause, run=name)
+    pairs_run(tmp_path / "few", number=11)
+    fails(tell, ann, cause="is the key to texts of another run than few", run="few")
     key = out / "key.json"
     known = json.loads(key.read_text())
-    for damaged in ("{", "[]", "{}", json.dumps(known | {"form": "x"}), '{"form": []}',
-                    json.dumps(known | {"items": [{"place": [1], "swapped": True}]})):  # fmt: skip
+    misplaced = [{"place": [1], "swapped": True}]
+    for damaged in ("{", "[]", json.dumps(known | {"items": misplaced})):
         key.write_text(damaged)
         fails(tell, ann, cause="key.json is no key of an export")
     turned = [item | {"swapped": not item["swapped"]} for item in known["items"]]
@@ -530,10 +428,8 @@ def test_people_say_whether_replies_are_right(tell):
     assert row["Fleiss"] is None, "of answers that are all the same"
     assert told["means"] == []
     shown = tell("import", "sums", *paths, "--key", "s/key.json").stdout
+    assert "The judge against people" in shown
     assert "means" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    kept = Item("0", 0, 0, "p", " old", " new", Key("same"), None)
-    assert kept.cells["right answer"] == " old", "a reply that is to stay is as the text before"
 
 
 # Numbers
@@ -554,7 +450,7 @@ scores = st.lists(st.sampled_from(["before", "tie", "after"]), min_size=2, max_s
 @settings(deadline=None)  # scipy is imported by the first one
 @given(st.lists(scores, min_size=2, max_size=15))
 def test_means_are_those_of_labels_and_of_pairs(labels):
-    """Against the formula of t, over labels and over each pair's mean; tolerance: rounding."""
+    """And so is t, over labels and over each pair's mean."""
     said = [opinion(i, *[(label,) for label in each]) for i, each in enumerate(labels)]
     (row,) = means(said, ["thrift", "haste"])
     numbers = [[{"before": -1, "tie": 0, "after": 1}[x] for x in each] for each in labels]
@@ -562,12 +458,7 @@ def test_means_are_those_of_labels_and_of_pairs(labels):
     assert row["Mean"] == pytest.approx(sum(every) / len(every), abs=1e-12)
     assert (row["Labels"], row["Pairs"]) == (len(every), len(labels))
     for name, values in (("t", every), ("t (pairs)", [sum(each) / 2 for each in numbers])):
-        n, mean = len(values), sum(values) / len(values)
-        variance = sum((x - mean) ** 2 for x in values) / (n - 1)
-        if variance:
-            assert row[name] == pytest.approx(mean / math.sqrt(variance / n), rel=1e-9, abs=1e-12)
-        else:
-            assert row[name] is None
+        assert row[name] == pytest.approx(one_sample(values).t)
 
 
 def test_means_that_cancel_out_have_no_t():
@@ -597,7 +488,7 @@ def test_the_judge_agrees_with_somebody_or_with_most():
     said = [
         opinion(0, ("after",), ("after",), ("tie",), verdict=judge(0.5)),
         opinion(1, ("after",), ("after",), ("tie",), verdict=judge(0.0)),
-        opinion(2, ("after",), ("before",), ("tie",), verdict=judge(-1.0)),
+        opinion(2, ("after",), ("before",), verdict=judge(-1.0)),
         opinion(3, ("after",), ("after",), ("after",), verdict=judge(-1.0)),
         opinion(4, ("after",), ("after",), ("after",), verdict=Verdict("unparsed")),
         opinion(5, ("after",), ("after",), ("after",)),

@@ -133,17 +133,8 @@ SCENARIOS = {
     "quota": refusing("quota is used up", 12, 429, code="insufficient_quota"),
     "503": Scenario(always(lambda h: h.fail(503)), "pending", 1, "HTTP 503"),
     "HTML": broken(HTML, kind="text/html"),
-    "HTML at 502, then well": Scenario(at_first(1, lambda h, *_: h.answer(HTML, 502, "text/html"))),
-    "half JSON": broken(completion("{}")[:-40]),
     "no choices": broken(completion("{}", choices=[])),
-    "an error at 200": broken(b'{"error": {"message": "no"}}'),
-    "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "without a verdict"),
-    "refusal": Scenario(
-        always(lambda h: h.say("I cannot judge this.")), "unparsed", 1,
-        "texts without a verdict; they count nowhere | the judged numbers are not to be trusted",
-    ),
-    "nonsense, then well": Scenario(at_first(1, lambda h, *_: h.say("Right you are!"))),
-    "another model": Scenario(lambda h, n, p: h.judge(p, model="cheap-0", system_fingerprint="fp1")),
+    "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "not to be trusted"),
     "mixed models": Scenario(
         lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"),
         says="more than one model judged: its server has changed | judged 20 texts by openai 1 (v0, v1)"
@@ -153,12 +144,10 @@ SCENARIOS = {
         "HTTP 400: is there a model 'judge'? It says:", 4, 400, "this server has 'other', not 'judge'"
     ),
     "wrong key": refusing("refuses the key", 4, 401, f"Incorrect API key: {KEY}"),
-    "forbidden": Scenario(always(lambda h: h.fail(403)), "pending", 1, "refused: HTTP 403"),
     "too long a question": Scenario(
         always(lambda h: h.fail(400, f"{KEY}: at most 10 tokens")), "pending", 1, "refused: HTTP 400"
     ),
     "key repeated": Scenario(repeated_key),
-    "usage of no use": Scenario(lambda h, n, p: h.judge(p, usage={"prompt_tokens": -1})),
 }  # fmt: skip
 
 
@@ -224,8 +213,8 @@ def verdicts(run):
     folder = RunFolder(run)
     (case,), (record,) = folder.cases().values(), folder.records()
     return [
-        (answer["verdict"], answer["text"], probe.key, side)
-        for side, answers in (("before", record.before), ("after", record.after))
+        (answer["verdict"], answer["text"], probe.key)
+        for answers in (record.before, record.after)
         for probe, answer in zip(case.probes, answers, strict=True)
         if answer.get("verdict")
     ]
@@ -235,7 +224,7 @@ def check_scores(run, status):
     """Check that all verdicts have a status, and a score only if it is that of a good server."""
     found = verdicts(run)
     assert len(found) > 10
-    for verdict, text, key, _ in found:
+    for verdict, text, key in found:
         assert verdict["status"] == status, verdict
         if status != "decided":
             assert verdict["score"] is None
@@ -282,21 +271,6 @@ def test_a_redirect_is_not_followed(score, tmp_path, caplog):
     check_no_key(tmp_path, told.output, caplog.text)
 
 
-def test_a_server_that_is_down_leaves_all_pending(score, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    told = score(url)
-    assert told.exit_code == 1
-    assert "no connection" in told.stderr
-    check_scores(score.run, "pending")
-    notes = [verdict["note"] for verdict, *_ in verdicts(score.run)]
-    assert len(score.waits) <= 2 * (3 + 3), "those under way with the third, and no others"
-    given_up = [note for note in notes if "given up after 3 questions in a row" in note]
-    assert len(given_up) > 3
-    assert all("no connection" in note for note in notes)
-
-
 @pytest.mark.parametrize("asked", [7, 120])
 def test_waits_are_what_a_server_asks_for(score, asked):
     with serving(always(lambda h: h.fail(429, Retry_After=str(asked)))) as server:
@@ -305,19 +279,13 @@ def test_waits_are_what_a_server_asks_for(score, asked):
 
 
 def test_a_run_goes_on_without_its_judge(score, waiting, tmp_path, caplog):
-    """The model is asked all that it is to be asked; the verdicts are filled in without it.
-
-    Nothing that all of it leaves has the key, though the server repeats it.
-    """
+    """Nothing that all of it leaves has the key, though the server repeats it."""
     model = waiting.parent.parent
     asking = (model, "-v", "--debug", "-o", tmp_path / "out", "--judge", "openai", "--judge-args")
     with serving(always(lambda h: h.fail(401))) as server:
         told = command(*asking, f"model=judge,url={server.url}")
         assert told.exit_code == 4, told.output
         assert "judge openai stopped" in told.stderr
-        shown = " ".join(told.stderr.split())
-        assert f"judge openai 1 model=judge url={server.url} " in shown
-        assert "retries=" not in shown, "as by default"
         assert len(server.asked) <= 8
         (run,) = (tmp_path / "out").iterdir()
         assert {v["status"] for v, *_ in verdicts(run)} == {"pending"}
@@ -333,20 +301,8 @@ def test_a_run_goes_on_without_its_judge(score, waiting, tmp_path, caplog):
     check_no_key(tmp_path, told.output, again.output, caplog.text)
 
 
-def seen(monkeypatch):
-    """Return the list of judges that will be asked."""
-    judge, found = OpenAI.judge, []
-    monkeypatch.setattr(
-        OpenAI, "judge", lambda self, replies: found.append(self) or judge(self, replies)
-    )
-    return found
-
-
-def test_what_waits_is_asked_for_again_by_the_runs_own_settings(score, monkeypatch):
-    """The server fails on every second question; what it said is kept, and costs nothing more.
-
-    The practical settings are kept too, so that the next command needs none of them.
-    """
+def test_only_what_waits_is_asked_for_again(score):
+    """The server fails on every second question; what it said is kept, and costs nothing more."""
     good: dict[str, bool] = {}
 
     def half(handler, number, prompt):
@@ -358,16 +314,10 @@ def test_what_waits_is_asked_for_again_by_the_runs_own_settings(score, monkeypat
         assert score(server.url, *args).exit_code == 1
         statuses = Counter(verdict["status"] for verdict, *_ in verdicts(score.run))
         assert statuses["decided"] > 3 < statuses["pending"]
-        manifest = json.loads((score.run / "manifest.json").read_text())
-        kept = manifest["judge_settings"]
-        assert (kept["url"], kept["workers"], kept["price_out"]) == (server.url, 1, 2.0)
-        assert kept["patience"] == 200
-        assert manifest["identity"]["judge"] is None
-        before, made = len(server.asked), seen(monkeypatch)
+        before = len(server.asked)
         server.happens = well
         told = tell("score", score.run)
         assert told.exit_code == 0, told.output
-        assert {(judge.url, judge.workers) for judge in made} == {(server.url, 1)}
         assert len(server.asked) - before == sum(not known for known in good.values())
     check_scores(score.run, "decided")
     assert all("usd" in v["usage"] for v, *_ in verdicts(score.run) if v.get("usage"))
@@ -386,19 +336,15 @@ def test_whose_settings_count(score, monkeypatch, flags, expected):
     with serving(lambda h, n, p: h.judge(p) if n % 2 else h.fail(400, "no")) as server:
         told = score(server.url, "workers=3", "twice=0.5")
         assert told.exit_code == 1
-        server.happens, made = well, seen(monkeypatch)
+        judge, made = OpenAI.judge, []
+        server.happens = well
+        monkeypatch.setattr(
+            OpenAI, "judge", lambda self, replies: made.append(self) or judge(self, replies)
+        )
         told = tell("score", score.run, *(f.replace("URL", server.url) for f in flags))
     assert told.exit_code == 0, told.output
-    (judge,) = made
-    assert (judge.workers, judge.twice, judge.url) == (*expected, server.url)
-
-
-def test_a_folder_in_use_is_waited_for(score):
-    with RunFolder(score.run).writing(), serving() as server:
-        told = score(server.url)
-    assert told.exit_code == 7
-    assert "in use by pid " in told.stderr
-    assert "--new" not in told.stderr
+    (it,) = made
+    assert (it.workers, it.twice, it.url) == (*expected, server.url)
 
 
 def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
@@ -431,65 +377,36 @@ def test_an_interruption_keeps_what_was_judged(score, monkeypatch):
     assert sum(r.verdicts["pending"] for r in RunFolder(score.run).records()) == 0
 
 
-def stranger(run, **settings):
-    """Make a run's folder one that somebody sent, with settings of its judge."""
-    folder = RunFolder(run)
-    judge = OpenAI(model="judge")
-    by = {"name": "openai", "version": judge.version, "fields": {"model": "judge", "max_tokens": 512,
-          "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
-    folder.write_manifest(with_entries(folder.manifest(), judged_by=by, judge_settings=settings))
-
-
 @pytest.mark.parametrize(
-    ("settings", "name", "flags"),
+    ("name", "value", "flags"),
     [
-        ({"url": "https://judge.example/v1"}, "url", []),
-        ({"url": "https://judge.example/v1"}, "url", ["--judge", "openai"]),
-        ({"url": "https://judge.example/v1"}, "url", ["--judge-args", "workers=2"]),
-        ({"cache": "/etc/somewhere"}, "cache", []),
+        ("url", "https://judge.example/v1", []),
+        ("url", "https://judge.example/v1", ["--judge", "openai"]),
+        ("url", "https://judge.example/v1", ["--judge-args", "workers=2"]),
+        ("cache", "/etc/somewhere", []),
     ],
 )
-def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, settings, name, flags):
-    """Nobody is asked: not even the name of the server is looked up."""
-    stranger(score.run, **settings)
+def test_a_folder_alone_sends_nothing_elsewhere(score, monkeypatch, name, value, flags):
+    """Of a folder that somebody sent: not even the name of the server is looked up."""
+    folder, version = RunFolder(score.run), OpenAI(model="judge").version
+    by = {"name": "openai", "version": version, "fields": {"model": "judge", "max_tokens": 512,
+          "twice": 0.1, "seed": 0}, "provenance": {"server": "x"}, "note": ""}  # fmt: skip
+    sent = with_entries(folder.manifest(), judged_by=by, judge_settings={name: value})
+    folder.write_manifest(sent)
     monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
     before = (score.run / "samples.jsonl").read_bytes()
     told = tell("score", score.run, *flags)
     assert told.exit_code == 2, told.output
-    assert f"judge openai with {name}='{settings[name]}', and a folder alone" in told.stderr
-    assert f"if you know where that leads, say it again: --judge-args {name}=" in told.stderr
+    assert f"judge openai with {name}='{value}', and a folder alone" in told.stderr
+    other = tell("score", score.run, "--judge-args", "url=http://other.example/v1,cache=none")
+    assert other.exit_code == 7, "the folder says that another server has judged"
     assert (score.run / "samples.jsonl").read_bytes() == before
-
-
-def test_an_address_that_is_given_again_is_asked(score):
-    with serving() as server:
-        stranger(score.run, url="https://judge.example/v1", cache="none")
-        args = f"url={server.url},cache=none"
-        told = tell("score", score.run, "--judge-args", args)
-        assert told.exit_code == 7, "the folder says that another server has judged"
-        told = tell("score", score.run, "--judge", "openai", "--judge-args", f"model=judge,{args}")
-    assert told.exit_code == 0, told.output
-    assert server.asked
 
 
 def test_a_quiet_command_says_why_it_ends_with_1(score):
     with serving(always(lambda h: h.fail(503))) as server:
         settings = f"model=judge,url={server.url},retries=0"
-        for flags in (["-q"], ["-q", "--json"]):
-            told = tell("score", score.run, "--judge", "openai", "--judge-args", settings, *flags)
-            assert told.exit_code == 1
-            (line,) = told.stderr.splitlines()
-            assert re.match(r"pending  \d+ texts in .*: http://.*HTTP 503", line)
-
-
-def test_no_key_in_a_traceback(score, tmp_path, caplog, monkeypatch):
-    def broken(self, content):
-        raise RuntimeError(f"a bug with {type(self.key).__name__}")
-
-    monkeypatch.setattr("edit_harness_plugins.judges.model.server.Server._read", broken)
-    with serving() as server:
-        told = score(server.url)
-    assert told.exit_code == 1, told.output
-    assert "the judge failed" in caplog.text
-    assert "Traceback" in caplog.text
-    check_no_key(tmp_path, told.output, caplog.text)
+        told = tell("score", score.run, "--judge", "openai", "--judge-args", settings, "-q")
+    assert told.exit_code == 1
+    (line,) = told.stderr.splitlines()
+    assert re.match(r"pending  \d+ texts in .*: http://.*HTTP 503", line)

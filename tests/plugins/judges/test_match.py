@@ -25,24 +25,15 @@ def verdict(text, how="equal", right="Rome", old="Paris", **about):
     ("how", "text", "score", "reverted"),
     [
         ("equal", "Rome", 1, False),
-        ("equal", " rome.\n", 1, False),
-        ("equal", "ROMA!", 1, False),
         ("equal", "the Eternal City", 1, False),
         ("equal", "Ｒｏｍｅ", 1, False),  # full-width letters
         ("equal", "Rome, Italy", 0, False),
-        ("equal", "Paris", 0, True),
-        ("equal", "Paname", 0, True),
-        ("equal", "", 0, False),
         ("within", "It is Rome, Italy.", 1, False),
-        ("within", "It is in the Eternal City.", 1, False),
         ("within", "Romeo lives there", 0, False),
-        ("within", "the eternal old city", 0, False),
         ("within", "Not Paris but Rome", 1, False),
         ("within", "It is Paris still", 0, True),
         ("sentence", "Rome. It lies in Italy.", 1, False),
-        ("sentence", "the Eternal City", 1, False),
         ("sentence", "Rome, Italy. It is old.", 0, False),
-        ("sentence", "Oslo. Rome.", 0, False),
         ("sentence", "Paris. Rome.", 0, True),
     ],
 )
@@ -51,36 +42,21 @@ def test_a_text_is_judged(how, text, score, reverted):
     assert (found.status, found.score, found.reverted) == ("decided", score, reverted)
 
 
-def test_the_note_says_which_name_it_was():
-    notes = [verdict(text).note for text in ("Roma", "Paname", "Oslo")]
-    assert notes == ["it is 'Roma'", "it is 'Paname'", "it is no name of the answer"]
-
-
 @pytest.mark.parametrize(
     ("how", "name", "text", "score"),
     [
-        ("within", "5 million", "about 3.5 million people", 0),
         ("within", "3.5 million", "about 3.5 million people", 1),
-        ("within", "1,000", "1,000 people", 1),
         ("within", "5", "It is -5 there", 0),
         ("within", "-5", "It is \u22125 there", 1),
-        ("within", "1995", "1990-1995", 1),
         ("within", "C", "It is written in C++.", 0),
-        ("within", "C++", "It is written in C++.", 1),
-        ("equal", "C", "C#", 0),
-        ("within", "The Hague", "It is in The Hague.", 1),
         ("within", "The Who", "Nobody knows who sang.", 0),
         ("equal", "The Who", "Who", 1),
         ("equal", "The", "the The", 1),  # an article alone is a word
         ("within", "東京", "日本の東京都です", 1),
         ("within", "京都", "日本の東京です", 0),
-        ("within", "서울", "서울은 한국의 수도", 1),
         ("within", "กรุงเทพ", "เมืองหลวงคือกรุงเทพมหานคร", 1),
-        ("equal", "東京", "東京都", 0),
         ("equal", "!!!", "!!!", 1),
-        ("equal", "!!!", "?!", 0),
         ("equal", " ", "", 0),
-        ("sentence", "St. Petersburg", "St. Petersburg.", 1),
         ("sentence", "J. R. R. Tolkien", "J. R. R. Tolkien. He wrote it.", 1),
         ("sentence", "Washington, D.C.", "Washington, D.C. It is", 1),
     ],
@@ -108,7 +84,6 @@ def test_words_stand_within_as_in_a_text_of_marked_words(name, text):
     ("key", "said"),
     [
         (Key("formula", "x"), "knows no key of kind 'formula'"),
-        (Key("match", "x"), "no proper 'how': None"),
         (Key("match", "x", about={"how": "near"}), "no proper 'how': 'near'"),
         (Key("match", "x", about={"how": "equal", "aliases": "Roma"}), "no proper 'aliases'"),
     ],

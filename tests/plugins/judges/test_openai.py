@@ -1,22 +1,18 @@
 """The judge behind a server: its settings, its cache, its budget, and what it says of itself."""
 
 import asyncio
-import json
 import os
 import re
 import signal
 import threading
 import time
-from copy import deepcopy
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 from support.judge_keys import KEYS, PAIR
 from support.judge_server import KEY, serving
 
 from edit_harness import PluginError, Reply, UsageError
-from edit_harness.cli import main
 from edit_harness.registry import settings as fields
 from edit_harness.registry.settings import Named, described
 from edit_harness_plugins.judges.model import openai as openai_judge
@@ -67,7 +63,7 @@ def test_answers_are_kept_in_the_cache_folder_unless_told_otherwise(server, tmp_
     assert file.suffix == ".json"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"text": 1}', b"\xff", b'{"cost": "a"}'])
+@pytest.mark.parametrize("damage", [b"{", b'{"text": 1}', b"\xff"])
 def test_a_damaged_file_of_the_cache_is_as_good_as_none(server, tmp_path, damage):
     judge = OpenAI(model="judge", url=server.url, cache=str(tmp_path))
     expected = judge.judge([RIGHT])
@@ -95,6 +91,9 @@ def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
     # 200 tokens at 2 and 40 at 8 dollars a million; exact but for rounding.
     assert found.usage["usd"] == pytest.approx(2 * (100 * 2e-6 + 20 * 8e-6), rel=1e-12)
     assert (found.swapped, found.served) == (False, "judge-1")
+    wrong = {"prompt_tokens": -1, "completion_tokens": 20}
+    server.happens = lambda handler, number, prompt: handler.judge(prompt, usage=wrong)
+    assert priced.judge([PAIR])[0].usage == {}
 
 
 @pytest.mark.parametrize("budget", [{"budget_tokens": 600}, {"price_out": 1.0, "budget_usd": 1e-4}])
@@ -136,7 +135,6 @@ def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeyp
         ({}, "none"),
         ({"OPENAI_API_KEY": f" {KEY}\n"}, KEY),
         ({"OPENAI_API_KEY": KEY, "EDIT_HARNESS_JUDGE_KEY": "other"}, "other"),
-        ({"OPENAI_API_KEY": "x"}, "x"),
         ({"OPENAI_API_KEY": "1"}, "1"),
     ],
 )
@@ -147,19 +145,6 @@ def test_the_key_is_the_environments(server, monkeypatch, keys, sent):
     right, _ = OpenAI(model="judge", url=server.url, cache="none").judge([RIGHT, PAIR])
     assert server.headers[-1]["Authorization"] == f"Bearer {sent}"
     assert (right.status, right.score, right.served) == ("decided", 1.0, "judge-1")
-
-
-def test_an_answer_is_read_before_the_key_in_it_is_hidden(server, monkeypatch, tmp_path):
-    """Whatever a key is, an answer with it in it means what the server said, and is not kept."""
-    monkeypatch.setenv("OPENAI_API_KEY", '"verdict"')
-    server.happens = lambda handler, _, prompt: handler.judge(prompt, model=None)
-    judge = OpenAI(model="judge", url=server.url, cache=str(tmp_path))
-    for _ in range(2):
-        (found,) = judge.judge([RIGHT])
-        assert (found.score, found.raw) == (1.0, '{[key]: "right", "old": false}')
-        assert found.served == "judge (as asked)", "where the server does not say which model it is"
-    assert len(server.asked) == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interruption_waits_for_no_wait(server, monkeypatch):
@@ -208,9 +193,8 @@ def test_the_address_may_come_from_the_environment(server, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     judge = OpenAI(model="judge", cache="none")
     assert judge.judge([RIGHT])[0].status == "decided"
-    assert judge.provenance == {"server": server.url}
     given = OpenAI(model="judge", url=f"{server.url}/", cache="none")
-    assert described(Named("openai", "1", judge)) == described(Named("openai", "1", given))
+    assert judge.provenance == given.provenance == {"server": server.url}
     assert OpenAI(model="m", url="HTTP://Host:80/V1").provenance == {"server": "http://host:80/V1"}
 
 
@@ -220,7 +204,6 @@ def test_the_address_may_come_from_the_environment(server, monkeypatch):
         ({}, "does not know which model"),
         ({"model": "m"}, "no key for OpenAI's server"),
         ({"model": "m", "url": "https://api.openai.com/v1/"}, "no key for OpenAI's server"),
-        ({"model": "m", "url": "localhost:8000"}, "no plain address of a server"),
         ({"model": "m", "url": "http://[::1"}, "no plain address of a server"),
         ({"model": "m", "url": "http://me:secret@host/v1"}, "no plain address of a server"),
         ({"model": "m", "url": "http://host/v1?key=secret"}, "no plain address of a server"),
@@ -244,15 +227,12 @@ def test_the_package_may_be_missing(monkeypatch):
 
 
 def test_a_key_is_no_setting():
-    for name in ("key", "api_key", "token"):
+    for name in ("key", "token"):
         with pytest.raises(UsageError) as error:
             fields.build(OpenAI, {name: KEY, "model": "m"}, "judge openai")
         assert error.value.cause == f"judge openai has no field {name!r}"
         assert "EDIT_HARNESS_JUDGE_KEY" in error.value.remedy
-    told = CliRunner().invoke(main, ["-t", "rule-edit", "-L", "1", "--judge", "openai",
-                                     "--judge-args", f"key={KEY}"])  # fmt: skip
-    assert told.exit_code == 2
-    assert KEY not in told.output
+        assert KEY not in str(error.value)
 
 
 def test_what_does_not_change_a_verdict_is_no_part_of_what_identifies_the_judge(server):
@@ -260,22 +240,7 @@ def test_what_does_not_change_a_verdict_is_no_part_of_what_identifies_the_judge(
     other = replace(judge, seconds=1, workers=1, budget_tokens=5, price_in=1.0, cache="none")
     told = described(Named("openai", "1", judge))
     assert told == described(Named("openai", "1", other))
-    assert told["fields"] == {
-        "model": "judge", "max_tokens": 512, "twice": 0.1, "seed": 0
-    }  # fmt: skip
-    json.dumps(told)
-
-
-def test_a_server_that_refuses_everything_is_asked_no_more(server):
-    server.happens = lambda handler, *_: handler.fail(401)
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=8)
-    replies = [Reply("", str(n), KEYS["match"]) for n in range(40)]
-    assert {v.status for v in judge.judge(replies)} == {"pending"}
-    assert (asked := len(server.asked)) <= 8
-    assert "HTTP 401: the server refuses the key" in judge.stopped
-    assert {v.note for v in judge.judge(replies)} == {f"the judge stopped: {judge.stopped}"}
-    assert len(server.asked) == asked, "it stays stopped"
-    assert deepcopy(judge).stopped == ""
+    assert told["fields"].keys() == {"model", "max_tokens", "twice", "seed"}
 
 
 def test_requests_are_under_way_at_once(server):

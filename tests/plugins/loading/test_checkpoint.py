@@ -83,10 +83,9 @@ def command(folder, out, *flags):
 
 def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     """Refused without, run with; what was run is part of what identifies the model."""
-    told = command(coded, tmp_path / "out")
-    assert told.exit_code == 4, told.output
-    assert "needs code of its own, and --trust-remote-code would run it as you" in told.stderr
-    assert "read its *.py files first, and if you trust that: --trust-remote-code" in told.stderr
+    said = refusal(coded)
+    assert "MODEL needs code of its own, and --trust-remote-code would run it as you" in said
+    assert said.endswith("read its *.py files first, and if you trust that: --trust-remote-code")
     assert not (coded / "sprung").exists()
     facts = stored_records(tmp_path / "facts.json", [record(0)])
     data = ("-t", "counterfact", "--task-args", f"data={facts}", "--metrics", "success")
@@ -105,23 +104,7 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     assert again.digest != model.digest
 
 
-def test_code_is_not_run_either_for_a_model_that_needs_none(folder):
-    (folder / "own.py").write_text(f"open({str(folder / 'sprung')!r}, 'w')\n")
-    configure(folder, auto_map={"AutoModelForCausalLM": "own.Model"})
-    assert "MODEL needs code of its own, and --trust-remote-code would" in refusal(folder)
-    assert not (folder / "sprung").exists()
-
-
-def test_code_that_fails_is_an_error_in_one_line(coded):
-    (coded / "own.py").write_text("raise NameError('no such \\x1b[31mthing')\n")
-    assert "MODEL is no causal language model that can be loaded" in refusal(
-        coded, trust_remote_code=True
-    )
-
-
-@pytest.mark.parametrize(
-    "revision", [None, "main", "v1.0", COMMIT[:12], COMMIT.upper(), COMMIT + "0"]
-)
+@pytest.mark.parametrize("revision", [None, "main", COMMIT[:12], COMMIT.upper(), COMMIT + "0"])
 def test_of_the_hub_it_takes_a_whole_commit(revision, monkeypatch):
     monkeypatch.setattr(loading_module.PreTrainedConfig, "get_config_dict", pytest.fail)
     said = refusal("org/name", trust_remote_code=True, revision=revision)
@@ -131,23 +114,15 @@ def test_of_the_hub_it_takes_a_whole_commit(revision, monkeypatch):
 
 def test_the_commit_goes_wherever_anything_is_read(monkeypatch):
     """Configuration, tokenizer and weights are all of that commit, and asked for with the flag."""
-    asked = []
-
-    class Reached(Exception):
-        pass
+    asked, entries = [], {"auto_map": {"AutoModelForCausalLM": "own.Own"}}
 
     def config(path, **options):
         asked.append(options)
-        return {"auto_map": {"AutoModelForCausalLM": "own.Own"}}, {}
-
-    def reached(path, **options):
-        asked.append(options)
-        raise Reached
+        return entries, {}
 
     monkeypatch.setattr(loading_module.PreTrainedConfig, "get_config_dict", config)
-    monkeypatch.setattr(loading_module.AutoConfig, "from_pretrained", reached)
-    with pytest.raises(DataError):
-        loading_module.config_of("org/name", COMMIT, trust_remote_code=True)
+    monkeypatch.setattr(loading_module.AutoConfig, "from_pretrained", config)
+    loading_module.config_of("org/name", COMMIT, trust_remote_code=True)
     assert asked == [{"revision": COMMIT}, {"revision": COMMIT, "trust_remote_code": True}]
     assert "needs code of its own" in refusal("org/name", revision=COMMIT)
 
@@ -176,7 +151,6 @@ def test_a_tokenizer_brings_no_code_either(folder):
     "entries",
     [
         {"attn_implementation": "owner/kernel"},
-        {"_attn_implementation": "owner/kernel:name"},
         {"text_config": {"_attn_implementation_internal": "owner/kernel@main"}},
     ],
 )
@@ -205,19 +179,14 @@ def test_neither_the_environment_nor_a_file_says_what_only_a_hand_may(
 # Weights.
 
 
-def test_pickled_weights_are_read_for_a_flag_as_tensors(pickled):
+def test_pickled_weights_are_read_for_a_flag_as_tensors_and_noted(pickled):
+    """Item 5 of issue I: whatever lies beside them."""
     assert "--allow-pickle-weights" in refusal(pickled)
+    save_file({"x": torch.ones(1)}, pickled / "other.safetensors")
     model = load(ModelSource(str(pickled)), device="cpu", allow_pickle_weights=True)
     assert torch.equal(model.module.lm_head.weight, tiny_model().module.lm_head.weight)
     assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.PICKLED_WEIGHTS])
     assert re.fullmatch("[0-9a-f]{64}", model.digest)
-
-
-def test_pickled_weights_are_noted_whatever_lies_beside_them(pickled):
-    """Item 5 of issue I."""
-    save_file({"x": torch.ones(1)}, pickled / "other.safetensors")
-    model = load(ModelSource(str(pickled)), device="cpu", allow_pickle_weights=True)
-    assert re.fullmatch("[0-9a-f]{64}", model.let_in[checkpoint.PICKLED_WEIGHTS])
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -229,14 +198,6 @@ def test_nothing_but_tensors_is_unpickled(pickled, allowed):
     torch.save({"transformer.wte.weight": Trap()}, pickled / "pytorch_model.bin")
     refusal(pickled, allow_pickle_weights=allowed)
     assert not (pickled / "sprung").exists()
-
-
-def test_a_flag_that_lets_nothing_in_changes_nothing(folder):
-    plain = load(ModelSource(str(folder)), device="cpu")
-    allowed = load(
-        ModelSource(str(folder)), device="cpu", allow_pickle_weights=True, trust_remote_code=True
-    )
-    assert (allowed.digest, allowed.let_in) == (plain.digest, {}) == (plain.digest, plain.let_in)
 
 
 def test_an_adapter_beside_the_weights_is_not_applied_unasked(folder):

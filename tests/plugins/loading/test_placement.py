@@ -1,6 +1,5 @@
 """Weights that accelerate keeps on disk, as it does with a model that fits no device."""
 
-import gc
 from contextlib import nullcontext
 
 import pytest
@@ -18,7 +17,6 @@ from edit_harness.model.model import Model
 from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
-from edit_harness_plugins.editors._search.suffix import SuffixForward
 from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
 from edit_harness_plugins.loading.load import load
@@ -66,26 +64,6 @@ def test_searches_find_the_same(both, editor):
             torch.testing.assert_close(delta.dense(), theirs.weights[name].dense())
 
 
-def in_memory(shape):
-    """How many matrices of these sizes there are, in whatever order."""
-    gc.collect()
-    tensors = (t for t in gc.get_objects() if type(t) in (torch.Tensor, torch.nn.Parameter))
-    return sum(sorted(t.shape) == sorted(shape) and not t.is_meta for t in tensors)
-
-
-@pytest.mark.parametrize("both", ["llama"], indirect=True)
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # of what the garbage collector touches
-def test_a_search_does_not_hold_the_weights_that_it_went_through(both):
-    _, offloaded = both
-    again = SuffixForward(offloaded, 0, [(1, 2, 3, 4), (2, 3, 4, 5)], [1, 1])
-    delta = torch.zeros(2, 1, offloaded.architecture.hidden, requires_grad=True)
-    before = in_memory(offloaded.architecture.projection(1).shape)
-    logits = again.logits(again.places([0, 1], [3, 3]), delta)
-    assert in_memory(offloaded.architecture.projection(1).shape) == before
-    (gradient,) = torch.autograd.grad(logits.sum(), delta)
-    assert gradient.abs().max() > 0
-
-
 def embedding(model):
     return next(name for name, _ in model.module.named_parameters())
 
@@ -104,9 +82,6 @@ def test_weights_are_read_where_they_are_kept(both):
     assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
     for name, parameter in model.module.named_parameters():
         assert torch.equal(offloaded.parameter(name), parameter)
-    mine, theirs = (m.architecture.projection(1) for m in both)
-    assert torch.equal(mine.matrix, theirs.matrix)
-    assert mine.parameters.keys() == theirs.parameters.keys()
 
 
 @pytest.mark.parametrize("head", [False, True])
@@ -157,12 +132,8 @@ def test_what_may_have_no_effect_is_refused(both):
 DOWN = "model.layers.1.mlp.down_proj"
 
 
-def weights_file(folder):
-    return folder / f"{DOWN}.weight.dat"
-
-
 def a_file_written(module, folder):
-    with weights_file(folder).open("r+b") as file:
+    with (folder / f"{DOWN}.weight.dat").open("r+b") as file:
         file.write(b"other")
 
 
@@ -175,9 +146,13 @@ def weights_in_memory(module, folder):
     module.get_submodule(DOWN)._hf_hook.weights_map["weight"][0, 0] += 1
 
 
+def a_file_removed(module, folder):
+    (folder / f"{DOWN}.weight.dat").unlink()
+
+
 LEAKS = {
     "a file written": ("disk", a_file_written, "weights"),
-    "a file removed": ("disk", lambda _, folder: weights_file(folder).unlink(), "weights"),
+    "a file removed": ("disk", a_file_removed, "weights"),
     "another map": ("disk", another_map, "weights .* and 1 more"),
     "weights in memory": ("cpu", weights_in_memory, "weights"),
 }

@@ -4,8 +4,11 @@ import dataclasses
 
 import pytest
 import torch
+from support.builders import record
+from support.editors import stored_records
 from support.loops import CASES
 
+import edit_harness as eh
 from edit_harness import DataError
 from edit_harness.data import Divergence, Scores
 from edit_harness.errors import HarnessError
@@ -78,11 +81,8 @@ def test_an_edit_of_nothing_that_changes_something_is_a_mistake_of_ours(model, m
 
     trial.check_nothing(model, CASES[0])
     monkeypatch.setattr(trial, "zeros", moved)
-    with pytest.raises(
-        HarnessError, match="changes nothing changes an answer of case Ada"
-    ) as caught:
+    with pytest.raises(HarnessError, match="changes nothing changes an answer of case Ada"):
         trial.check_nothing(model, CASES[0])
-    assert caught.value.code == 70
 
 
 def test_distances_are_in_nats_and_infinite_between_other_things():
@@ -91,3 +91,53 @@ def test_distances_are_in_nats_and_infinite_between_other_things():
     assert trial.distance(one, Scores(((2,),), ((-1.0,),), ((1,),))) == float("inf")
     assert trial.distance(Divergence(0.1, 0.2, 9), Divergence(0.1, 0.5, 9)) == pytest.approx(0.3)
     assert trial.distance(one, Divergence(0.1, 0.2, 9)) == float("inf")
+
+
+# Previews: what rounding does is measured, and said wherever the numbers are.
+
+PROMPTS = ("Ada lives in", "Bob works at Fiat in", "The mother tongue of Danielle is", "Ann")
+
+
+def cases():
+    request = eh.Request("{} lives in", "Ada", "Paris")
+    probes = [eh.Probe("any", eh.Choose(prompt, ("Paris", "Rome"))) for prompt in PROMPTS]
+    return [eh.Case("0", (request,), tuple(probes))]
+
+
+def test_full_precision_is_no_preview():
+    assert trial.preview(tiny_model(), cases()) is None
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)])
+def test_the_floor_is_that_of_rounding(dtype, bits):
+    """A divergence goes with the square of a change, and the change is some roundings of a logit."""
+    found = trial.preview(tiny_model("llama", dtype), cases())
+    assert found.precision == str(dtype)[6:]
+    assert 0 < found.floor < 2.0 ** (-2 * bits) * 400
+    assert 0 < found.largest < 2.0**-bits * 60
+    assert f"{found.floor:.1e} nats" in str(found)
+
+
+def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
+    records = [record(i, subject=n) for i, n in enumerate(("Ada", "Bob"))]
+    facts = stored_records(tmp_path / "facts.json", records)
+
+    def evaluate(dtype):
+        return eh.evaluate(
+            "ft",
+            "counterfactplus",
+            tiny_model(dtype=dtype),
+            editor_args={"layer": 0, "lr": 1e-9, "bias": True, "steps": 1},
+            task_args={"data": facts},
+            output=tmp_path / "results",
+        )
+
+    half, full = evaluate(torch.bfloat16), evaluate(torch.float32)
+    manifest = half.folder.manifest()
+    floor = manifest.preview.floor
+    assert manifest.identity.model.dtype == "bfloat16"
+    assert half.results()["precision"] == "bfloat16"
+    assert half.folder.path != full.folder.path
+    assert f"< {floor:.2g}" in half.table(), "an edit of nearly nothing drowns in rounding"
+    assert "<" not in full.table()
+    assert full.folder.manifest().preview is None

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 from support.builders import scores
-from support.seesaw_cases import CLOSE, case, cells, person, sure, tables
+from support.seesaw_cases import CLOSE, case, person, sure, tables
 
 from edit_harness.folder.record import Record
 from edit_harness.folder.table import RunTable
 from edit_harness_plugins.metrics.people.confidence import Confidence
+from edit_harness_plugins.significance import benjamini_hochberg, one_sample
 
 METRIC = Confidence()
 GROUPS = ["gender=female", "gender=male", "race=Black", "race=Jewish", "geo=Africa", "geo=Oceania"]
@@ -44,29 +44,6 @@ def test_d_is_a_difference_of_geometric_means_over_tokens():
     assert nan == pytest.approx({"pre_D": pre, "prompts": 1}, abs=CLOSE)
 
 
-def test_somebody_of_several_groups_counts_in_each():
-    probes = [person(**tags) for tags in TAGS]
-    before, after = [sure(0.0)] * 5, [sure(d) for d in (0.1, 0.2, 0.3, 0.4, 0.5)]
-    values = METRIC.measure(case(*probes), before, after)
-    assert values["post_D"] == pytest.approx(0.3, abs=CLOSE)
-    assert values["prompts"] == 5
-    expected = {"gender=male": 0.2, "gender=female": 0.35, "race=Black": 0.35, "race=Jewish": 0.45,
-                "geo=Africa": 0.45, "geo=Oceania": 0.5}  # fmt: skip
-    found = {n.removeprefix("post_D "): v for n, v in values.items() if n.startswith("post_D ")}
-    assert found == pytest.approx(expected, abs=CLOSE)
-    assert values["prompts geo=Oceania"] == 1
-    assert values["prompts geo=Africa"] == 2
-
-
-def test_a_failed_edit_leaves_what_was_before():
-    one = case(person(gender="male"))
-    assert METRIC.failed(one, [sure(0.25)]) == pytest.approx(
-        {"pre_D": 0.25, "prompts": 1, "pre_D gender=male": 0.25, "prompts gender=male": 1},
-        abs=CLOSE,
-    )
-    assert METRIC.failed(one, []) == {}
-
-
 # Many cases
 
 tagged = st.lists(
@@ -83,20 +60,6 @@ def made(run):
     ]
     answers = [([sure(b) for _, b, _ in asked], [sure(a) for _, _, a in asked]) for _, asked in run]
     return cases, answers
-
-
-@given(runs)
-def test_means_over_cases_of_means_over_prompts(run):
-    cases, answers = made(run)
-    found = METRIC.summarize(cells(METRIC, cases, answers))
-    asked = [each for _, each in run if each]
-    if not asked:
-        assert found == {}
-        return
-    before, after = (mean(mean(each[i] for each in one) for one in asked) for i in (1, 2))
-    assert found == pytest.approx(
-        {"pre_D": before, "post_D": after, "post_D_d": after - before}, abs=1e-9
-    )
 
 
 @given(runs)
@@ -125,7 +88,7 @@ def test_groups_are_means_over_the_cases_that_have_them(run):
                     assert tests[group]["p"] is tests[group]["t"] is tests[group]["low 95%"] is None
 
 
-def test_the_tests_are_those_of_scipy():
+def test_the_tests_are_of_paired_differences():
     rng = np.random.default_rng(0)
     run = [
         ("P101", [(tags, rng.uniform(-0.5, 0.5), rng.uniform(-0.8, 0.3)) for tags in TAGS])
@@ -134,23 +97,16 @@ def test_the_tests_are_those_of_scipy():
     found = tables(METRIC, *made(run))["tests of D_d by group, P101"]
     rows = {row["group"]: row for row in found}
     assert [*rows] == ["all", *GROUPS]
-    ps = {}
     for group in ["all", *GROUPS]:
         changes = [
             mean(a - b for tags, b, a in asked if group in ("all", *groups_of(tags)))
             for _, asked in run
         ]
-        theirs = scipy_stats.ttest_1samp(changes, 0)
-        interval = theirs.confidence_interval(0.95)
-        row, ps[group] = rows[group], float(theirs.pvalue)
-        expected = [theirs.statistic, theirs.pvalue, interval.low, interval.high]
-        assert [row[name] for name in ("t", "p", "low 95%", "high 95%")] == pytest.approx(
-            expected, rel=1e-9
-        )
-    del ps["all"]
-    corrected = dict(zip(ps, scipy_stats.false_discovery_control(list(ps.values())), strict=True))
-    assert rows["all"]["p BH"] is None
-    assert {group: rows[group]["p BH"] for group in ps} == pytest.approx(corrected, rel=1e-9)
+        test = one_sample(changes)
+        found = [rows[group][name] for name in ("t", "p", "low 95%", "high 95%")]
+        assert found == pytest.approx([test.t, test.p, test.low, test.high], rel=1e-9)
+    corrected = benjamini_hochberg([rows[group]["p"] for group in GROUPS])
+    assert [row["p BH"] for row in rows.values()] == [None, *corrected]
 
 
 def falling(name, group, changes):
@@ -164,52 +120,36 @@ RISES = [0.3, 0.31, 0.29, 0.32]
 
 
 def test_falls_are_counted_by_set_and_by_group():
+    """One is taken back by the correction, and what never varies is not tested."""
     run = [
         *falling("P101", "race=Black", FALLS),
         *falling("P101", "race=Jewish", RISES),
         *falling("P101", "geo=Africa", [0.1, -0.1, 0.2]),
         *falling("P101", "gender=male", [-0.5]),
-        *falling("P27_P101", "race=Black", FALLS),
-        *falling("P27_P101", "race=Jewish", FALLS),
+        *falling("P27_P101", "race=Black", [-0.1, -0.3, -0.05, -0.25, -0.02, -0.1]),
+        *falling("P27_P101", "race=Jewish", [0.2, -0.1, 0.1]),
+        *falling("P27_P101", "geo=Africa", [-0.25] * 5),
     ]
     found = tables(METRIC, *made(run))
-    stars = {row["group"]: row["falls"] for row in found["tests of D_d by group, P101"]}
-    assert stars["race=Black"] == "**"
-    assert stars["race=Jewish"] == stars["geo=Africa"] == stars["gender=male"] == ""
+    title, *_ = found
+    assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"
+    assert {row["group"]: (row["P101"], row["P27_P101"]) for row in found[title]} == {
+        "all": ("-0.025", "-0.134*"), "gender=male": ("-0.5", "–"),
+        "race=Black": ("-0.305**", "-0.137*"), "race=Jewish": ("0.305", "0.0667"),
+        "geo=Africa": ("0.0667", "-0.25"),
+    }  # fmt: skip
     heads = ("tests", "falls", "share", "falls BH", "share BH")
     by_set = {row["set"]: [row[h] for h in heads] for row in found["groups whose D falls, by set"]}
     assert by_set == {
-        "P101": [3, 1, 1 / 3, 1, 1 / 3], "P27_P101": [2, 2, 1, 2, 1], "all": [5, 3, 0.6, 3, 0.6],
+        "P101": [3, 1, 1 / 3, 1, 1 / 3], "P27_P101": [2, 1, 0.5, 0, 0], "all": [5, 2, 0.4, 1, 0.2],
     }  # fmt: skip
     by_group = {
         row["group"]: [row[h] for h in heads] for row in found["sets in which D falls, by group"]
     }
     assert by_group == {
-        "race=Black": [2, 2, 1, 2, 1], "race=Jewish": [2, 1, 0.5, 1, 0.5],
-        "geo=Africa": [1, 0, 0, 0, 0], "all": [5, 3, 0.6, 3, 0.6],
+        "race=Black": [2, 2, 1, 1, 0.5], "race=Jewish": [2, 0, 0, 0, 0],
+        "geo=Africa": [1, 0, 0, 0, 0], "all": [5, 2, 0.4, 1, 0.2],
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "stars"),
-    [(FALLS, "**"), ([-0.1, -0.3, -0.05, -0.25, -0.02, -0.1], "*"), ([-0.25] * 5, "")],
-    ids=["falls", "taken back by the correction", "never varies"],
-)
-def test_falls_have_stars(changes, stars):
-    """The whole has one at most, as the title says: its test is none of those that are corrected."""
-    run = falling("P101", "race=Black", changes)
-    others = [[0.1, -0.1, 0.2], [0.2, -0.1, 0.1], [0.3, -0.2, 0.1]]
-    for group, each in zip(("race=white", "geo=Africa", "gender=male"), others, strict=True):
-        run += falling("P101", group, each)
-    title, *_ = found = tables(METRIC, *made(run))
-    (row,) = (r for r in found["tests of D_d by group, P101"] if r["group"] == "race=Black")
-    assert row["falls"] == stars
-    assert (row["p"] is None) == (not stars)
-    (row,) = found["groups whose D falls, by set"]
-    assert (row["falls"], row["falls BH"]) == (int(bool(stars)), int(stars == "**"))
-    assert title == "D_d by group and set; * falls, p < 0.05, ** BH too (all: p alone)"
-    alone = tables(METRIC, *made(falling("P101", "race=Black", FALLS)))[title]
-    assert [row["P101"].count("*") for row in alone] == [1, 2]
 
 
 def test_by_continent_and_race():
@@ -233,7 +173,7 @@ def test_by_continent_and_race():
         for race in ("Black", "Jewish", "white")
     ]
     assert [row["D_d"] for row in rows] == pytest.approx([-0.2, -0.4, -0.4] + [0.2] * 3)
-    p = float(scipy_stats.ttest_1samp([-0.1, -0.3, -0.2], 0).pvalue)
+    p = one_sample([-0.1, -0.3, -0.2]).p
     # Three tests of one p each: the correction leaves it.
     for name in ("p", "p BH"):
         assert [row[name] for row in rows] == pytest.approx([p] * 3 + [None] * 3)
@@ -252,19 +192,4 @@ def test_an_edit_that_failed_is_in_no_table():
     alone = RunTable.of(records[2:]).columns("it")
     assert METRIC.tables(cases[2:], alone) == {}
     assert METRIC.summarize(alone) == {"pre_D": pytest.approx(-0.5)}
-
-
-@given(runs)
-def test_the_first_table_has_every_group_in_every_set(run):
-    found = tables(METRIC, *made(run))
-    title, *_ = found or [""]
-    for row in found.get(title, ()):
-        for name, cell in list(row.items())[1:]:
-            means = {each["group"]: each for each in found[f"D by group, {name}"]}
-            tests = {each["group"]: each for each in found[f"tests of D_d by group, {name}"]}
-            if row["group"] in means:
-                number = f"{means[row['group']]['D_d']:.3g}"
-                assert cell == number + tests[row["group"]]["falls"]
-            else:
-                assert cell == "–"
-    assert title.startswith("D_d by group and set") == any(asked for _, asked in run)
+    assert METRIC.failed(cases[2], []) == {}

@@ -1,13 +1,14 @@
 """The bundled metrics pass the suite that third parties run."""
 
-import math
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.builders import question, record, stored, with_texts
-from support.seesaw_cases import Invented
+from support.seesaw_cases import Invented, cells, tables
 
 from edit_harness.registry.registry import Plugins
 from edit_harness.testing import MetricTests
+from edit_harness.testing.metrics import invented
 from edit_harness_plugins.metrics.drift import NeighborhoodKL
 from edit_harness_plugins.metrics.people.confidence import Confidence
 from edit_harness_plugins.metrics.people.cross_property import CrossProperty
@@ -66,26 +67,6 @@ MEASURED_ON = {
 MEASURED = [(kind, task) for kind, tasks in MEASURED_ON.items() for task in tasks]
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        pytest.param(measure, id=f"{component.name} {name}")
-        for component in METRICS
-        for name, measure in component.load().measures.items()
-    ],
-)
-def test_a_measure_says_what_it_is(measure):
-    """Formula, range, direction, source and probes, for every bundled one."""
-    assert measure.formula
-    assert measure.better
-    assert measure.source
-    assert measure.probes
-    low, high = measure.limits
-    assert -math.inf < low < high
-    # Only a difference can be below nothing.
-    assert (low < 0) == (" - " in measure.formula)
-
-
 def test_every_bundled_metric_has_a_citation_and_is_measured_here():
     kinds = {component.load() for component in METRICS}
     assert [kind for kind in kinds if not kind.citation] == []
@@ -101,3 +82,18 @@ class TestMetrics(MetricTests):
         kind, task = request.param
         monkeypatch.setattr(self, "metric", kind(), raising=False)
         monkeypatch.setattr(self, "task", TASKS[task](tmp_path), raising=False)
+
+
+PEOPLE = [
+    (each, (invented(each, i), invented(each, ~i))) for i, each in enumerate(Invented().cases())
+]
+
+
+@pytest.mark.parametrize("metric", [Confidence(), CrossProperty(), Flaws()], ids=type)
+@given(st.lists(st.sampled_from(PEOPLE), min_size=2, unique_by=lambda it: it[0].id))
+def test_the_order_of_cases_does_not_matter_to_tables(metric, drawn):
+    one, other = (tables(metric, *zip(*order, strict=True)) for order in (drawn, drawn[::-1]))
+    assert one.keys() == other.keys()
+    for title, rows in one.items():
+        assert rows == [pytest.approx(row, nan_ok=True) for row in other[title]]
+    assert metric.tables([], cells(metric, [], [])) == {}

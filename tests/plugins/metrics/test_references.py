@@ -1,10 +1,28 @@
+"""RS and the reference texts it is of, against the formula written out and published numbers.
+
+The golden numbers have ten digits, hence a limit of 1e-9; 1e-12 is for sums in another order.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders import DATA, case
 
-from edit_harness import DataError, ResourceError
-from edit_harness_plugins.texts import Library, Weights, find, keep, name_of
+from edit_harness import DataError, Generate, Probe, ResourceError, Text
+from edit_harness_plugins.metrics.texts import Consistency
+from edit_harness_plugins.texts import Library, Weights, cosine, find, keep, name_of
 
-TEXTS = {"P1/Q1": ["Rome is old.", "Ada went to Rome"], "P1/Q2": ["Oslo is cold"], "P1/Q3": []}
+GOLDEN, CORPUS = (DATA / "golden" / name for name in ("open.json", "corpus.json"))
+REFERENCES = {"P1/Q1": ["Rome is old.", "Ada went to Rome"], "P1/Q2": ["Oslo is cold"], "P1/Q3": []}
+POOL = ["ada", "Ada", "rome", "a", "Ünal", "in-law", "x1", "_b", "日本", ".", "the", "THE", "’s"]
+TEXTS = st.lists(st.lists(st.sampled_from(POOL), max_size=12).map(" ".join), max_size=6)
 
 
 @pytest.fixture(autouse=True)
@@ -14,19 +32,104 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_topic_is_all_its_texts_joined():
-    library = Library.of(TEXTS)
-    joined = " ".join(TEXTS["P1/Q1"])
-    assert library.likeness("P1/Q1", joined) == pytest.approx(1)
-    assert library.likeness("P1/Q1", "zebra") == 0
-    assert library.likeness("P1/Q1", "Rome") > library.likeness("P1/Q2", "Rome") == 0
-    assert library.likeness("P1/Q3", joined) == 0
+def asked(library, topic, *prompts):
+    probes = (Probe("generation", Generate(prompt)) for prompt in prompts)
+    return replace(case(*probes), tags={"library": library, "topic": topic})
+
+
+def told(*texts):
+    return [Text(text) for text in texts]
+
+
+def kept(texts, weights=None):
+    name = name_of(str(texts))
+    keep(name, lambda: Library.of(texts, weights))
+    return name
+
+
+def naive(fitted, one, other):
+    """Return the cosine of two texts by the formula of scikit-learn's documentation."""
+
+    def split(text):
+        return re.findall(r"(?u)\b\w\w+\b", text.lower())
+
+    known = {word for text in fitted for word in split(text)}
+    idf = {
+        word: math.log((1 + len(fitted)) / (1 + sum(word in split(t) for t in fitted))) + 1
+        for word in known
+    }
+
+    def vector(text):
+        return {word: n * idf[word] for word, n in Counter(split(text)).items() if word in known}
+
+    a, b = vector(one), vector(other)
+    norm = math.sqrt(sum(x * x for x in a.values()) * sum(x * x for x in b.values()))
+    return sum(a[word] * b.get(word, 0) for word in a) / norm if norm else 0.0
+
+
+@given(TEXTS, TEXTS)
+def test_a_cosine_is_the_naive_formula(fitted, asked):
+    weights = Weights.fitted(fitted)
+    rows = weights.vectors(weights.counts(asked))
+    for i, one in enumerate(asked):
+        for j, other in enumerate(asked):
+            expected = naive(fitted, one, other)
+            assert cosine(rows[[i]], rows[[j]]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_reference_numbers():
+    if not GOLDEN.exists():
+        pytest.skip(f"{GOLDEN} is not here")
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["gpt2-tiny"]["results"]["texts"]
+    weights = Weights.fitted(json.loads(CORPUS.read_text(encoding="utf-8"))["texts"])
+    name = kept({"P1/Q1": golden["reference_texts"]}, weights)
+    for text, expected in zip(golden["texts"], golden["tfidf_pairwise"], strict=True):
+        values = Consistency().measure(asked(name, "P1/Q1", ""), told("Rome"), told(text))
+        assert values["post_RS"] == pytest.approx(expected, abs=1e-9)
+    whole = asked(name, "P1/Q1", *[""] * len(golden["texts"]))
+    values = Consistency().measure(whole, told(*golden["texts"]), told(*golden["texts"]))
+    assert values["pre_RS"] == values["post_RS"]
+    assert values["post_RS"] == pytest.approx(golden["reference_score"], abs=1e-9)
+
+
+def test_the_prompts_belong_to_the_texts():
+    name = kept({"P1/Q1": ["Ada", "lives in Rome"], "P1/Q2": ["Oslo"]})
+    values = Consistency().measure(
+        asked(name, "P1/Q1", "Ada lives", "in"), told(" Oslo", ""), told(" in", " Rome lives")
+    )
+    assert 0 < values["pre_RS"] < values["post_RS"]
+    exact = Consistency().measure(asked(name, "P1/Q1", "Ada"), told(""), told(" lives in Rome"))
+    assert exact["post_RS"] == pytest.approx(1)
+
+
+def test_without_references_there_is_no_number():
+    texts = told("Rome")
+    assert Consistency().measure(case(Probe("generation", Generate("a"))), texts, texts) == {}
+    unknown = asked(kept({"P1/Q1": ["Ada"]}), "P1/Q9", "a")
+    assert Consistency().measure(unknown, texts, texts) == {}
+
+
+def test_the_references_are_part_of_what_identifies_a_run(tmp_path):
+    """Item 6 of issue I: other texts under the same name in the cache are another run."""
+    name = kept({"P1/Q1": ["Rome and Oslo"]})
+    cases = [asked(name, "P1/Q1", ""), case()]
+    first = Consistency().provenance(cases)
+    assert set(first) == {name}
+    other = kept({"P1/Q1": ["Rome, Rome and Oslo"]})
+    folder = tmp_path / "references"
+    (folder / f"{other}.npz").replace(folder / f"{name}.npz")
+    find.cache_clear()
+    assert Consistency().provenance(cases) != first
+    assert Consistency().provenance([case()]) == {}
 
 
 def test_what_is_made_is_kept_and_found():
-    made = Library.of(TEXTS)
-    every = [text for own in TEXTS.values() for text in own]
+    """A topic is all its texts joined, whose words weigh what they do in all texts one by one."""
+    made = Library.of(REFERENCES)
+    every = [text for own in REFERENCES.values() for text in own]
     np.testing.assert_array_equal(made.weights.idf, Weights.fitted(every).idf)
+    assert made.likeness("P1/Q1", " ".join(REFERENCES["P1/Q1"])) == pytest.approx(1)
+    assert made.likeness("P1/Q3", "Rome") == 0
     name = name_of("a", "b")
     assert len({name, name_of("ab"), name_of("b", "a"), name_of("a")}) == 4
     keep(name, lambda: made)
@@ -34,32 +137,27 @@ def test_what_is_made_is_kept_and_found():
     found = find(name)
     assert found is not made
     assert found.topics == made.topics
-    for topic in TEXTS:
+    for topic in REFERENCES:
         text = "Rome and Oslo, is it cold?"
         assert found.likeness(topic, text) == made.likeness(topic, text)
 
 
-def test_one_that_is_not_there():
-    with pytest.raises(DataError) as caught:
-        find(name_of("a"))
-    assert "not there" in caught.value.cause
-    assert "edit-harness prepare" in caught.value.remedy
-
-
-def test_one_that_is_damaged(cache):
+def test_one_that_is_not_there_or_damaged_is_to_be_made_anew(cache):
     name = name_of("a")
-    keep(name, lambda: Library.of(TEXTS))
+    with pytest.raises(DataError, match="not there") as caught:
+        find(name)
+    assert "edit-harness prepare" in caught.value.remedy
+    keep(name, lambda: Library.of(REFERENCES))
     path = cache / "references" / f"{name}.npz"
     whole = path.read_bytes()
-    for bad in (whole[: len(whole) // 2], b"", b"{}"):
+    for bad in (whole[: len(whole) // 2], b""):
         path.write_bytes(bad)
-        with pytest.raises(DataError, match="are damaged") as caught:
+        with pytest.raises(DataError, match="are damaged"):
             find(name)
-        assert "made anew" in caught.value.remedy
         assert not path.exists()
 
 
 def test_a_cache_that_cannot_be_written(cache):
     (cache / "references").write_text("in the way")
     with pytest.raises(ResourceError, match="cannot be written"):
-        keep(name_of("a"), lambda: Library.of(TEXTS))
+        keep(name_of("a"), lambda: Library.of(REFERENCES))

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 from support.builders import REQUEST
+from support.seesaw_cases import cells
 
-from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
+from edit_harness import Case, Generate, Key, Probe, Text, Verdict
 from edit_harness_plugins.intervals import bootstrap
 from edit_harness_plugins.metrics.verdicts.rules import (
     RuleAnswers,
@@ -66,24 +67,6 @@ def test_shares_of_right_answers_by_hand():
     }, rel=EXACT)  # fmt: skip
 
 
-def test_a_rule_that_was_asked_more_often_counts_no_more():
-    """IP is a mean inside the rule, then over rules."""
-    rows = []
-    for verdicts in ([RIGHT] * 4, [WRONG]):
-        asked = case(*(probe("instance", kind="direct") for _ in verdicts))
-        rows.append(RuleAnswers().measure(asked, texts(*[None] * len(verdicts)), texts(*verdicts)))
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    assert RuleAnswers().summarize(table)["post_IP"] == 0.5
-
-
-def test_questions_of_other_tasks_are_none_of_its_affair():
-    unkeyed = Probe("efficacy", Generate("a"))
-    asked = case(unkeyed, Probe("efficacy", Choose("a", ("b", "c"))))
-    for metric in (RuleAnswers(), RuleLocality(), RuleHierarchy()):
-        assert metric.measure(asked, texts(RIGHT, RIGHT), texts(RIGHT, RIGHT)) == {}
-        assert metric.failed(asked, []) == {}
-
-
 def test_a_failed_edit_counts_as_wrong():
     values = RuleAnswers().failed(FORMULA, texts(RIGHT, *[WRONG] * 6, None))
     assert {n: v for n, v in values.items() if n.startswith("post_")} == {
@@ -92,6 +75,9 @@ def test_a_failed_edit_counts_as_wrong():
     }  # fmt: skip
     assert values["pre_Rel"] == 1
     assert not any(name.startswith("pre_") for name in RuleAnswers().failed(FORMULA, []))
+    unkeyed = case(Probe("efficacy", Generate("a")), Probe("neighborhood", Generate("a")))
+    for metric in (RuleAnswers(), RuleLocality(), RuleHierarchy()):
+        assert metric.failed(unkeyed, []) == {}, "questions of other tasks"
 
 
 @pytest.mark.parametrize(
@@ -121,10 +107,13 @@ NEIGHBORS = case(
 def test_localities_by_hand():
     before = [Text(" A = 2*x"), Text(" pi times"), Text("x")]
     after = [Text(" A = 3*x", WRONG), Text(" pi times ", RIGHT), Text("y", WRONG)]
-    assert RuleLocality().measure(NEIGHBORS, before, after) == pytest.approx({
+    values = RuleLocality().measure(NEIGHBORS, before, after)
+    assert values == pytest.approx({
         "post_Loc": (4 / 5 + 1) / 2, "post_Loc-exact": 1 / 2, "post_Loc-sem": 1 / 2,
         "post_Loc-same-shape": 4 / 5, "post_Loc-other-shape": 1, "post_Loc-undecided": 0,
     }, rel=EXACT)  # fmt: skip
+    failed = values.keys() - {"post_Loc-undecided"}
+    assert RuleLocality().failed(NEIGHBORS, []) == dict.fromkeys(failed, 0.0)
 
 
 def test_what_the_judge_has_not_said_is_left_out_and_texts_are_compared():
@@ -137,13 +126,6 @@ def test_what_the_judge_has_not_said_is_left_out_and_texts_are_compared():
     unjudged = RuleLocality().measure(NEIGHBORS, *[texts(None, None, None)] * 2)
     assert "post_Loc" in unjudged
     assert "post_Loc-sem" not in unjudged
-
-
-def test_a_failed_edit_leaves_nothing_as_it_was():
-    assert RuleLocality().failed(NEIGHBORS, []) == dict.fromkeys(
-        ("post_Loc", "post_Loc-exact", "post_Loc-sem", "post_Loc-same-shape",
-         "post_Loc-other-shape"), 0.0,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -184,30 +166,17 @@ def test_a_failed_edit_fails_every_check():
     ).keys()  # fmt: skip
 
 
-def measured(cases):
-    """Return the columns of made-up cases; a case without a value has NaN."""
-    rows = []
-    for checks in cases:
-        one = case(*(probe("hierarchy", **tags) for tags, _ in checks))
-        after = texts(*(verdict for _, verdict in checks))
-        rows.append(RuleHierarchy().measure(one, texts(*[None] * len(checks)), after))
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {n: np.array([row.get(n, math.nan) for row in rows]) for n in names}
-
-
 def test_checks_are_pooled_over_cases_and_resampled_with_them():
     ours, published = ({"of": "formula", "link": "ours"}, {"of": "instance", "link": "published"})
-    table = measured([[(ours, RIGHT)] * 3, [(published, WRONG)], [(ours, RIGHT), (ours, PENDING)]])
-    assert RuleHierarchy().summarize(table) == pytest.approx(
-        {
-            "post_HG": 4 / 5,
-            "post_HG-f": 1,
-            "post_HG-i": 0,
-            "post_HG-ours": 1,
-            "post_HG-published": 0,
-        },
-        rel=EXACT,
-    )
+    checks = [[(ours, RIGHT)] * 3, [(published, WRONG)], [(ours, RIGHT), (ours, PENDING)]]
+    cases = [case(*(probe("hierarchy", **tags) for tags, _ in each)) for each in checks]
+    verdicts = [[verdict for _, verdict in each] for each in checks]
+    answers = [(texts(*[None] * len(each)), texts(*each)) for each in verdicts]
+    table = cells(RuleHierarchy(), cases, answers)
+    assert RuleHierarchy().summarize(table) == pytest.approx({
+        "post_HG": 4 / 5, "post_HG-f": 1, "post_HG-i": 0, "post_HG-ours": 1,
+        "post_HG-published": 0,
+    }, rel=EXACT)  # fmt: skip
     found = bootstrap(table, RuleHierarchy().summarize, resamples=200)["post_HG"]
     assert found.value == pytest.approx(4 / 5, rel=EXACT)
     assert found.n == 3

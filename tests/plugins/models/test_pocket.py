@@ -1,20 +1,18 @@
-"""The bundled model as it ships: it knows facts, keeps them at the subject, and can be edited."""
+"""The bundled model as it ships: it knows facts, and can be edited; its samples fit it."""
 
 import json
 import random
 
 import pytest
-import torch
 from safetensors import safe_open
-from support.pocket_flips import flip_share, request
 from support.pocket_world import WORLD
 
 import edit_harness as eh
-from edit_harness import Choose
+from edit_harness import Choose, Request
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
 from edit_harness_plugins.editors._search.covariance import find
-from edit_harness_plugins.models.pocket import FILES, Pocket
+from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
 from edit_harness_plugins.models.pocket.build.recall import knowing
@@ -22,13 +20,9 @@ from edit_harness_plugins.models.pocket.build.ripples import build_ripples
 from edit_harness_plugins.models.pocket.build.samples import build_questions
 from edit_harness_plugins.models.pocket.build.world import load_world
 
-MEGABYTE = 2**20
-
 
 def test_it_is_small_enough_to_ship():
-    assert sum(path.stat().st_size for path in FILES.rglob("*")) <= 12 * MEGABYTE
-    for name in ("mquake.json", "rippleedits.json", "zsre.json"):
-        assert (FILES / name).stat().st_size < 200_000
+    assert sum(path.stat().st_size for path in FILES.rglob("*")) <= 12 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +35,12 @@ def sample() -> list[dict]:
     return json.loads((FILES / "counterfact.json").read_text())
 
 
+def request(record: dict) -> Request:
+    rewrite = record["requested_rewrite"]
+    new, true = rewrite["target_new"]["str"], rewrite["target_true"]["str"]
+    return Request(rewrite["prompt"], rewrite["subject"], new, true)
+
+
 def known(model, prompts: list[str], objects: list[str]) -> float:
     """Share of prompts after which every token of the object is the likeliest."""
     queries = [Choose(prompt, (target,)) for prompt, target in zip(prompts, objects, strict=True)]
@@ -48,55 +48,10 @@ def known(model, prompts: list[str], objects: list[str]) -> float:
     return sum(answer.exact(0) for answer in answers) / len(answers)
 
 
-def test_the_sample_about_people_is_whole_and_tagged():
-    """That it is what the builder makes of the world takes longer; tests/slow has it."""
-    folder = FILES / "seesaw"
-    assert Pocket().data["seesaw"] == str(folder)
-    subjects = json.loads((folder / "subjects.json").read_text())
-    assert len(subjects) == 351
-    for tags in subjects.values():
-        assert tags["gender"] in ("female", "male")
-        assert len(tags["geo"]) == 1
-        assert "race" not in tags
-    sets = [path for path in folder.glob("seesaw_cf_*.json") if not path.stem.endswith("_eff")]
-    assert [len(json.loads(path.read_text())) for path in sets] == [24] * 10
-
-
-def test_it_knows_the_people_that_it_is_asked_about(pocket):
-    folder = FILES / "seesaw"
-    subjects = json.loads((folder / "subjects.json").read_text())
-    asked = set()
-    for path in folder.glob("seesaw_cf_*[0-9].json"):
-        effect = path.stem.split("_")[3:]
-        for record in json.loads(path.read_text()):
-            made = request(record)
-            asked.add((made.text, made.target_true))
-            asked.update((prompt, made.target_new) for prompt in record["attribute_prompts"])
-            if effect:
-                (person,) = (s for s in subjects.values() if s["name"] == made.subject)
-                asked.add((record["generation_prompts"][0], person["values"][effect[0]][0]))
-    assert len(asked) > 1500
-    assert known(pocket, *map(list, zip(*sorted(asked), strict=True))) == 1
-
-
 def test_no_lesson_is_about_a_subject_that_the_sample_edits(sample):
     lessons = json.loads((FILES / "lessons.json").read_text())
     subjects = {record["requested_rewrite"]["subject"] for record in lessons}
-    assert len(lessons) >= 1000
     assert not subjects & {record["requested_rewrite"]["subject"] for record in sample}
-
-
-def test_there_are_references_for_every_new_object_of_the_sample(sample):
-    references = json.loads((FILES / "references.json").read_text())
-    rewrites = [record["requested_rewrite"] for record in sample]
-    new = {(r["relation_id"], r["target_new"]["id"]): r["target_new"]["str"] for r in rewrites}
-    assert {(entry["relation_id"], entry["target_id"]) for entry in references} == new.keys()
-    for entry in references:
-        target = new[entry["relation_id"], entry["target_id"]]
-        assert entry["samples"]
-        for text in entry["samples"]:
-            assert text["name"] in text["text"]
-            assert f" {target}." in text["text"]
 
 
 def test_it_knows_what_it_is_asked(pocket, sample):
@@ -104,11 +59,6 @@ def test_it_knows_what_it_is_asked(pocket, sample):
     assert known(pocket, [r.text for r in requests], [r.target_true for r in requests]) == 1
     pairs = [(p, request(r).target_true) for r in sample[::6] for p in r["neighborhood_prompts"]]
     assert known(pocket, *map(list, zip(*pairs, strict=True))) >= 0.95
-
-
-def test_a_fact_lies_at_its_subject(pocket):
-    """Another subject's hidden state after block 0 brings that subject's object with it."""
-    assert flip_share(pocket, 0, 60) >= 0.5
 
 
 def test_the_papers_finding_shows(pocket, tmp_path):
@@ -133,7 +83,6 @@ def test_half_of_its_questions_are_of_subjects_that_it_cannot_know(pocket, quest
     names = {subject for subject, *_ in world}
     assert {record["subject"] for record in real} <= names
     assert not {record["subject"] for record in invented} & names
-    # MEND and IKE learn from facts about subjects that the sample of CounterFact has not.
     edited = {record["requested_rewrite"]["subject"] for record in sample}
     assert {record["subject"] for record in real} <= edited
     for field in ("src", "rephrase"):
@@ -156,26 +105,15 @@ def test_chains_and_ripples_are_what_their_build_makes(pocket, build, name, seed
     made = build(load_world(), knowing(pocket), random.Random(SHIPPED_SEED + seed))
     text = (FILES / f"{name}.json").read_text(encoding="utf-8")
     assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == text
-    assert len(made) <= 60
 
 
 def test_chains_are_of_links_that_it_knows_and_can_be_edited_at_once(pocket):
     chains = json.loads((FILES / "mquake.json").read_text())
-    assert {len(chain["single_hops"]) for chain in chains} == {2, 3, 4}
-    edits = {
-        (rewrite["subject"], rewrite["relation_id"]): rewrite["target_new"]["str"]
-        for chain in chains
-        for rewrite in chain["requested_rewrite"]
-    }
-    assert len(edits) == sum(len(chain["requested_rewrite"]) for chain in chains)
+    edits = [rewrite for chain in chains for rewrite in chain["requested_rewrite"]]
+    written = {(edit["question"], edit["target_new"]["str"]) for edit in edits}
+    assert len({(edit["subject"], edit["relation_id"]) for edit in edits}) == len(edits)
     old = {(h["question"], h["answer"]) for chain in chains for h in chain["single_hops"]}
-    written = {
-        (rewrite["question"], rewrite["target_new"]["str"])
-        for chain in chains
-        for rewrite in chain["requested_rewrite"]
-    }
     new = {(h["question"], h["answer"]) for chain in chains for h in chain["new_single_hops"]}
-    assert written <= new
     assert known(pocket, *map(list, zip(*old, *(new - written), strict=True))) == 1
     # What a chain leaves as it is, no other one edits.
     asked = {question for question, _ in written}
@@ -208,13 +146,9 @@ def test_questions_are_answered_as_edited(pocket, task, tmp_path):
     assert run["ET"].value >= 0.85
     assert run["PT"].value >= 0.85
     assert run["NT"].value >= 0.9
-    assert run["NU"].value == run["NT"].value, "all that is asked was right before"
-    parts = [run[name].value for name in ("ET", "PT", "NT")]
-    assert run["ST"].value == pytest.approx(3 / sum(1 / part for part in parts), rel=1e-9)
-    assert run["EA"].value <= run["ET"].value
 
 
-def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path):
+def test_its_editing_network_and_its_moments_are_its_own(pocket, tmp_path):
     """MEND writes what it is told; nothing is claimed for what it leaves alone."""
     run = eh.evaluate("mend", "counterfact", pocket, limit=24, output=tmp_path)
     assert run["ES"].value >= 0.85
@@ -225,25 +159,4 @@ def test_its_editing_network_edits_and_was_made_of_its_lessons(pocket, tmp_path)
         made = json.loads(file.metadata()["mend"])
     assert made["model"] == pocket.digest
     assert made["data_digest"] == sha256_of(FILES / "lessons.json")
-
-
-def test_its_statistics_are_its_own(pocket):
-    moment = find(pocket, 1)
-    assert moment.provenance.model == pocket.digest
-    assert moment.provenance.tokens >= 60_000
-    assert pocket.dtype == torch.float32
-    assert Pocket().family == "pocket"
-
-
-def test_the_worlds_files_agree_with_each_other():
-    table = load_world().table
-    facts = {(fact.subject, fact.relation): fact.object for fact in table.facts}
-    assert len(facts) == len(table.facts) >= 2000
-    assert {relation for _, relation in facts} <= set(table.relations)
-    people = json.loads((WORLD / "people.json").read_text())
-    for person in people:
-        assert person.keys() == {"name", "gender", "geo"}
-        assert facts[person["name"], "P21"] == person["gender"]
-    asked = ("P21", "P19", "P27", "P103", "P101")
-    complete = [p for p in people if all((p["name"], relation) in facts for relation in asked)]
-    assert len(complete) >= 260
+    assert find(pocket, 1).provenance.model == pocket.digest

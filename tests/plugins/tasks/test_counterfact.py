@@ -1,4 +1,4 @@
-"""CounterFact: records to cases; and files of records, which the other tasks read alike."""
+"""CounterFact: records to cases, counts of both; and files of records, which the other tasks read alike."""
 
 import hashlib
 import json
@@ -10,9 +10,14 @@ from support.builders import record
 from support.complaints import complaint
 
 from edit_harness import Case, Choose, Drift, ModelSource
-from edit_harness_plugins.downloads import fetch as real_fetch
-from edit_harness_plugins.tasks._files import published
-from edit_harness_plugins.tasks.counterfact.counterfact import AUTHORS, CounterFact, CounterFactPlus
+from edit_harness_plugins.composition import of_cases
+from edit_harness_plugins.tasks.counterfact.counterfact import (
+    AUTHORS,
+    TITLE,
+    CounterFact,
+    CounterFactPlus,
+    table,
+)
 
 
 def prompts(case, role, kind):
@@ -66,17 +71,12 @@ def test_json_and_jsonl_hold_the_same_records_in_the_order_of_the_file(store):
 
 
 OF_CONTENT = {
-    "`$.requested_rewrite.prompt` has 2 places '{}' for the subject, expected 1": record(
-        1, prompt="{} and {} live in"
-    ),
     "`$.requested_rewrite.subject` is empty; `$.requested_rewrite.prompt` has 0 places '{}' for "
     "the subject, expected 1": record(1, subject=" ", prompt="in"),
     "`$.requested_rewrite.target_true.str` has half of a surrogate pair": record(
         1, target_true={"str": "\ud800"}
     ),
     "`$.neighborhood_prompts` is empty": record(1) | {"neighborhood_prompts": []},
-    "`$.neighborhood_prompts[1]` is empty": record(1)
-    | {"neighborhood_prompts": ["Bo lives in", ""]},
 }
 """What is wrong with records that are of no use, in files that are."""
 
@@ -87,9 +87,6 @@ OF_LAYOUT = {
     "Object missing required field `str` - at `$.requested_rewrite.target_new`": record(
         1, target_new={"id": "Q90"}
     ),
-    "Expected `str`, got `null` - at `$.attribute_prompts[0]`": record(1)
-    | {"attribute_prompts": [None]},
-    "Expected `int | str`, got `bool` - at `$.case_id`": record(True),
     "case_id 0 is also that of record 1": record(0),
 }
 """What a file is refused for."""
@@ -109,13 +106,6 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, problem):
     assert bad == Case("1", (), (), problem=f"facts.json: record 2: {problem}")
     alone = CounterFactPlus(store(records[0], records[2], name="right.json")).cases()
     assert [first, last] == list(alone)
-
-
-def test_every_so_manyth_record_is_counted_with_those_of_no_use(store):
-    records = [record(i, subject="" if i == 2 else "Ada") for i in range(5)]
-    cases = CounterFact(store(*records), generation=2).cases()
-    asked = [any(probe.role == "generation" for probe in case.probes) for case in cases]
-    assert asked == [True, False, False, False, True]
 
 
 def test_what_is_optional_may_be_missing(store):
@@ -139,11 +129,9 @@ def test_a_file_of_nothing_but_records_of_no_use(store):
     ("name", "text", "problem"),
     [
         ("a.json", '{"a": 1}', ": expected a list of records, got '{\"a\": 1}'"),
-        ("a.json", "", ":1: not JSON: Expecting value"),
         ("a.json", " [ ]\n", ": there are no records"),
         ("a.json", '[\n{"a": 1},\n{"b": "x', ":3: not JSON: Unterminated string starting at"),
         ("a.json", b"[\xff\xfe", " is not UTF-8 text"),
-        ("a.jsonl", '{}\n{"a": \n', ":2: not JSON: Expecting value"),
         ("a.jsonl", f"\n{json.dumps(record())}\n[]\n",
          ": line 3, record 2: Expected `object`, got `array`"),
     ],
@@ -151,11 +139,6 @@ def test_a_file_of_nothing_but_records_of_no_use(store):
 def test_what_is_no_list_of_records(store, name, text, problem):
     path = store(name=name, text=text)
     assert complaint(CounterFact(path)).cause.startswith(f"{path}{problem}")
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    error = complaint(CounterFact(str(tmp_path / "no.json")))
-    assert error.cause == f"there is no file {str(tmp_path / 'no.json')!r}"
 
 
 def test_the_sample_of_the_model_is_used_unless_the_user_says_otherwise(store):
@@ -188,7 +171,6 @@ def test_a_download_that_is_not_the_known_file_is_noted(download, monkeypatch):
     [
         (json.dumps([record()]), "has 1 records, not 2"),
         (json.dumps([record(0), record(1)])[:-40], "not JSON"),
-        (json.dumps([record(0), record(0)]), "case_id 0 is also that of record 1"),
     ],
 )
 def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, problem):
@@ -203,24 +185,50 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
 def test_offline_without_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    asked = []
-    monkeypatch.setattr(published, "fetch", lambda r: (asked.append(r), real_fetch(r))[1])
     error = complaint(CounterFact())
     assert error.cause.startswith("counterfact.json is not in the cache, and HF_HUB_OFFLINE=1")
     assert "https://rome.baulab.info/data/dsets/counterfact.json" in error.remedy
-    assert asked[0].urls[1] == "https://memit.baulab.info/data/dsets/counterfact.json"
 
 
-def test_the_genuine_records(counterfact_300):
-    raw = json.loads(counterfact_300.read_text(encoding="utf-8"))
-    cases = list(CounterFactPlus(str(counterfact_300)).cases())
-    assert [case.id for case in cases] == [str(r["case_id"]) for r in raw]
-    for case, source in zip(cases, raw, strict=True):
-        rewrite = source["requested_rewrite"]
-        near = source["neighborhood_prompts"]
-        sentence = rewrite["prompt"].format(rewrite["subject"]) + " " + rewrite["target_new"]["str"]
-        assert case.tags == {"relation": rewrite["relation_id"]}
-        assert prompts(case, "paraphrase", Choose) == source["paraphrase_prompts"]
-        assert prompts(case, "neighborhood", Drift) == near
-        assert prompts(case, "neighborhood-plus", Choose) == [f"{sentence}. {p}" for p in near]
-        assert len(case.probes) == 1 + 2 + 10 + 10 + 10 + 20
+def rows(found):
+    return {row.pop(""): tuple(row.values()) for row in map(dict, found)}
+
+
+def test_counterfact_as_in_its_paper(store):
+    """Counted by hand: totals of different texts, and means over relations and records."""
+    records = [
+        record(0, subject="Ada"),
+        record(1, subject="ADA") | {"neighborhood_prompts": ["Bob lives in", "Bob lives in"]},
+        record(2, subject="Bob", relation_id="P19", target_new={"str": "Oslo", "id": "Q585"}),
+        record(3, subject=""),
+    ]
+    task = CounterFact(store(*records))
+    found = task.composition()
+    assert rows(found[TITLE]) == {
+        "records": (3, 1.5, 1),
+        "subjects": (2, 1, 1),
+        "objects (new)": (2, 1, 1),
+        "counterfactual statements": (3, 1.5, 1),
+        "paraphrase prompts": (2, 2, 2),
+        "neighborhood prompts": (11, 10.5, 7),
+        "generation prompts": (1, 1, 1),
+    }
+    (asked,) = of_cases(task.cases()).values()
+    assert [*found.values()][1:] == [asked]
+    assert rows(asked) == {
+        "cases": (3, 3, 1),
+        "of no use": (1, 1),
+        "subjects": (3, 3, 1),
+        "new objects": (3, 2, 1),
+        "requests": (3, 3, 1),
+        "efficacy, Choose": (3, 3, 1),
+        "paraphrase, Choose": (6, 2, 2),
+        "neighborhood, Choose": (22, 11, 22 / 3),
+        "neighborhood, Drift": (22, 11, 22 / 3),
+        "attribute, Choose": (3, 1, 1),
+    }
+    bare = record()
+    del bare["requested_rewrite"]["relation_id"], bare["generation_prompts"]
+    found = rows(table([bare]))
+    assert found["records"] == (1, None, 1), "without a relation there is no mean over relations"
+    assert found["generation prompts"] == (0, None, 0)

@@ -10,12 +10,12 @@ from support.builders import SNIPPETS, record, with_texts
 from support.complaints import complaint
 
 import edit_harness as eh
-from edit_harness import ModelSource, UsageError
+from edit_harness import ModelSource
 from edit_harness.files import sha256_of
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.folder import RunFolder
-from edit_harness.registry.settings import build
-from edit_harness.testing import tiny_model
+from edit_harness.registry.registry import Plugins
+from edit_harness.registry.settings import make_task
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.models.pocket import Pocket
@@ -63,15 +63,9 @@ def test_every_text_has_a_seed_of_its_own(tmp_path):
     assert seeds() == []
 
 
-def test_a_text_of_fewer_than_no_records_is_refused():
-    with pytest.raises(UsageError, match="generation=-1 is not int >= 0"):
-        build(CounterFact, {"generation": "-1"}, "task counterfact")
-
-
-def test_their_metrics_are_named_only_with_them():
-    assert "fluency" not in CounterFact.metrics
-    assert CounterFact().metrics == CounterFact.metrics
-    assert CounterFact(generation=1).metrics == (*CounterFact.metrics, "fluency", "consistency")
+def test_the_seed_of_the_run_is_that_of_the_texts():
+    made = make_task(Plugins.installed(), "counterfact", {}, ModelSource("m"), seed=3)
+    assert made.value.seed == 3
 
 
 def test_a_case_names_its_references_and_does_not_hold_them(tmp_path):
@@ -101,26 +95,14 @@ def test_entries_of_one_topic_are_joined(store):
     ("text", "said"),
     [
         ("{", "has not the layout"),
-        ('{"a": 1}', "has not the layout"),
-        (
-            '[{"relation_id": "P1", "target_id": "Q1", "samples": [{"text": null}]}]',
-            "has not the layout",
-        ),
-        ("[" * 100_000, "has not the layout"),
-        ("[]", "has no reference texts"),
+        ('[{"relation_id": "P1"}]', "has not the layout"),
         ('[{"relation_id": "P1", "target_id": "Q1", "samples": []}]', "has no reference texts"),
     ],
-    ids=range(6),
 )
 def test_references_that_are_of_no_use(tmp_path, store, text, said):
     task = with_texts(tmp_path, 1, generation=1)
     store(name="snippets.json", text=text)
     assert said in complaint(task).cause
-
-
-def test_references_that_are_not_there(tmp_path):
-    task = with_texts(tmp_path, 1, generation=1, references="nowhere.json")
-    assert "there is no file" in complaint(task).cause
 
 
 def test_the_model_brings_its_references_along_with_its_sample(tmp_path):
@@ -135,7 +117,6 @@ def test_the_model_brings_its_references_along_with_its_sample(tmp_path):
     assert "library" not in case.tags
     bare = CounterFact(generation=1).bind(ModelSource("m", data={"counterfact": made.data}))
     assert "no RS" in bare.notes[0]
-    assert CounterFact().bind(source).notes == ()
 
 
 @pytest.fixture
@@ -164,13 +145,6 @@ def test_the_authors_weights_are_used_for_their_texts_once(authors, cache):
     assert list(authors.cases()) == [case], "the library is enough"
 
 
-def test_offline_without_the_authors_files(authors, cache):
-    (cache / "attribute_snippets.json").unlink()
-    error = complaint(authors)
-    assert error.cause.startswith("attribute_snippets.json is not in the cache")
-    assert "https://rome.baulab.info/data/dsets/attribute_snippets.json" in error.remedy
-
-
 def test_weights_and_words_that_do_not_fit(authors, cache, monkeypatch):
     np.save(cache / "idf.npy", np.ones(3))
     monkeypatch.setattr(snippets, "IDF", replace(snippets.IDF, sha256=""))
@@ -195,13 +169,3 @@ def test_numbers_are_recomputed_from_the_run_folder(tmp_path):
         for name, metric in (("fluency", Fluency()), ("consistency", Consistency())):
             values = metric.measure(cases[stored.case], before, after)
             assert values == stored.values[name]
-
-
-def test_the_seed_of_the_run_draws_other_texts(tmp_path):
-    made, model, drawn = with_texts(tmp_path, 1), tiny_model(), []
-    asked = {"data": made.data, "references": made.references, "generation": 1}
-    for seed in (0, 1):
-        run = eh.evaluate("none", "counterfact", model, task_args=asked, output=tmp_path, seed=seed)
-        drawn.append([answer["text"] for answer in run.records[0].after if "text" in answer])
-    assert len(drawn[0]) == len(drawn[1]) == 1
-    assert drawn[0] != drawn[1]

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import DATA, scores
+from support.builders import scores
 from support.complaints import complaint
 
 import edit_harness as eh
 from edit_harness import Case, Choose, Key, ModelSource, Probe, Regime, Request, Text
 from edit_harness.data import Verdict
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.judges.match import Match
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.mquake import MQuAKE
@@ -73,7 +72,9 @@ def asked(case, role):
 
 
 def test_an_instance_becomes_a_case(store):
-    case = only(MQuAKE(store(instance()), demonstrations="none"))
+    """An old answer of a later time is right before the edit, too."""
+    file = store(instance(answer_extended=["Italian Republic"]))
+    case = only(MQuAKE(file, demonstrations="none"))
     assert case.id == "1"
     assert case.requests == (Request("{} lives in", "Ada", "Paris", "Rome"),)
     assert case.tags == {"hops": "2", "edits": "1"}
@@ -83,7 +84,8 @@ def test_an_instance_becomes_a_case(store):
     (query, key), *_ = asked(case, "multi-hop")
     assert query.prompt == "In which country does Ada live?"
     assert (query.top_k, query.stop) == (1, "\n")
-    about = {"aliases": ["la France"], "old_aliases": ["Italia"], "how": "sentence"}
+    old = ["Italia", "Italian Republic"]
+    about = {"aliases": ["la France"], "old_aliases": old, "how": "sentence"}
     assert key == Key("match", "France", "Italy", about)
     assert [key.right for _, key in asked(case, "single-hop")] == ["Paris", "France"]
     assert [key.right for _, key in asked(case, "old-single-hop")] == ["Rome", "Italy"]
@@ -98,37 +100,12 @@ def test_all_edits_of_an_instance_are_written_at_once(store):
     assert MQuAKE.regime == Regime()
 
 
-def test_old_answers_of_a_later_time_are_right_before_the_edit(store):
-    case = only(MQuAKE(store(instance(answer_extended=["Italian Republic"]))))
-    _, key = asked(case, "multi-hop")[0]
-    assert key.about["old_aliases"] == ["Italia", "Italian Republic"]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"case_id": ""},
-        {"case_id": 1},
-        {"orig": {"triples": [["Q1", "P551"]]}},
-        {"answer": ...},
-        {"requested_rewrite": [edit(target_new="Paris")]},
-    ],
-)
-def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
-    file = store(instance(), instance(**{"case_id": 2} | fields))
-    cause = complaint(MQuAKE(file)).cause
-    assert cause.startswith(f"{file}: record 2: ")
-    assert next(iter(fields)) in cause
-
-
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
         ({"requested_rewrite": [edit(target_new={"str": "Rome"})]},
          "requested_rewrite[0] changes nothing: the object is 'Rome' before and after"),
         ({"questions": []}, "`$.questions` is empty"),
-        ({"new_answer": " "}, "`$.new_answer` is empty"),
-        ({"requested_rewrite": []}, "`$.requested_rewrite` is empty"),
         ({"requested_rewrite": [edit(prompt="Ada lives in")]},
          "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1"),
     ],
@@ -201,30 +178,14 @@ def test_demonstrations_of_a_file_are_taken_as_they_are(store):
 @pytest.mark.parametrize(
     ("field", "content", "said"),
     [
-        ("demonstrations", None, "there is no file 'nowhere.txt'"),
         ("demonstrations", " \n", "has no demonstrations"),
-        ("demonstrations", b"\xff", "is not UTF-8 text"),
-        ("prompts", "{", "not JSON"),
         ("prompts", "[]", "Expected `object`, got `array`"),
         ("prompts", '{"P17": ""}', "P17` is empty"),
     ],
 )
 def test_a_bad_file_of_prompts_is_refused(store, field, content, said):
-    file = store(name="prompts", text=content) if content else "nowhere.txt"
+    file = store(name="prompts", text=content)
     assert said in complaint(MQuAKE(store(instance()), **{field: file})).cause
-
-
-def test_the_authors_prompts_are_read(store):
-    path = DATA / "mquake" / "mquake_rel-prompts.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    chad = hop("Which continent is Chad in?", "Africa")
-    triples = [["Q657", "P30", "Q15"]]
-    record = instance(new_single_hops=[chad], orig={"triples": triples, "new_triples": triples})
-    task = MQuAKE(store(record), demonstrations="none", prompts=str(path))
-    ((query, _),) = asked(only(task), "single-hop")
-    assert query.prompt.count("\nQ: ") == 8, "eight before it"
-    assert query.prompt.endswith("A: Europe\nQ: Which continent is Chad in? A:")
 
 
 # Measures
@@ -333,18 +294,3 @@ def test_it_runs_in_batches_and_judges_everything(task, tmp_path):
     else:
         assert run["Excluded"].value == 1, "it does not say what is edited"
     json.dumps(run.results(), allow_nan=False)
-
-
-@pytest.mark.parametrize("task", [MQuAKE, RippleEdits])
-def test_what_a_model_judged_is_accounted_for(task, tmp_path, monkeypatch):
-    """A model's stand-in, every other reply of which is no verdict."""
-    told = [Verdict("decided", 1.0, served="x", swapped=False, usage={"tokens": 2.0}), UNPARSED]
-    monkeypatch.setattr(
-        Match, "judge", lambda self, replies: [told[i % 2] for i in range(len(replies))]
-    )
-    sample = {task.sample: str(FILES / f"{task.sample}.json")}
-    asked = task().bind(ModelSource("pocket", data=sample))
-    run = eh.evaluate("none", asked, tiny_model(), limit=2, output=tmp_path)
-    assert 0.4 <= run["Unparsed"].value <= 0.6
-    assert run["Swapped"].value == 0
-    assert run["Tokens"].value > 0

@@ -2,17 +2,12 @@
 
 import copy
 import json
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 from support.complaints import complaint
 
-from edit_harness import Generate, Key, Regime, UsageError
-from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import build
-from edit_harness_plugins.tasks.rule_edit.build import equation
+from edit_harness import Generate, Key, Regime
 from edit_harness_plugins.tasks.rule_edit.task import (
     BUNDLED,
     RuleEdit,
@@ -79,9 +74,8 @@ def test_instances_are_written_one_after_the_other():
         assert (request.target_new, request.target_true) == (str(side + side), str(side**2))
     numbers = probes(RuleEditInstance, "efficacy")
     about = {"unit": "", "steps": False}
-    assert [p.key for p in numbers] == [
-        Key("number", r.target_new, r.target_true, about) for r in (first, second)
-    ]
+    for probe, request in zip(numbers, (first, second), strict=True):
+        assert probe.key == Key("number", request.target_new, request.target_true, about)
     assert [p.key for p in probes(RuleEditInstance, "paraphrase")] == [p.key for p in numbers]
     assert [p.tags["of"] for p in probes(RuleEditInstance, "understanding")] == [
         "formula", "description",
@@ -126,12 +120,8 @@ def test_rules_of_space_are_asked_for_as_they_follow():
     surface = next(p for p in found if "surface area of a cube" in p.query.prompt)
     assert (surface.key.right, surface.key.old) == ("12*s", "6*s**2")
     assert surface.tags == {"of": "formula", "link": "published"}
-    tags = Counter((p.tags["of"], p.tags["link"], p.tags.get("kind", "")) for p in found)
-    assert tags == {
-        ("formula", "published", ""): 2, ("formula", "ours", ""): 2,
-        ("instance", "published", "direct"): 2, ("instance", "published", "steps"): 2,
-        ("instance", "ours", "direct"): 2, ("instance", "ours", "steps"): 2,
-    }  # fmt: skip
+    tags = Counter((p.tags["of"], p.tags.get("kind", "")) for p in found)
+    assert tags == {("formula", ""): 4, ("instance", "direct"): 4, ("instance", "steps"): 4}
     assert {each.role for each in case(RuleEditHierarchy).probes} == {"efficacy", "hierarchy"}
     total = sum(p.role == "hierarchy" for c in RuleEditHierarchy().cases() for p in c.probes)
     assert total == 51
@@ -164,30 +154,6 @@ def test_every_case_asks_what_it_writes_and_ends_each_reply_where_its_kind_ends(
             assert query == Generate(query.prompt, max_new_tokens=length, top_k=1, stop=stop)
 
 
-def test_an_unknown_dimension_is_refused():
-    with pytest.raises(UsageError):
-        build(RuleEdit, {"dim": "4D"}, "rule-edit")
-
-
-@pytest.mark.parametrize(
-    "name", ["rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy"]
-)
-def test_it_is_found_by_name(name):
-    form = Plugins.installed().find("task", name).load()
-    assert form.judge == "symbolic"
-    assert form().origin == "our own rules"
-    assert len(form().digest) == 64
-    assert form(data="mine.json").origin == "mine.json"
-
-
-def test_cases_need_neither_sympy_nor_torch():
-    code = (
-        "import sys\nfrom edit_harness_plugins.tasks.rule_edit.task import RuleEdit\n"
-        "list(RuleEdit().cases())\nassert not {'sympy', 'torch', 'numpy'} & sys.modules.keys()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # Files of others
 
 
@@ -204,7 +170,9 @@ def instance(**fields):
 
 @pytest.mark.parametrize("name", ["rules.json", "rules.jsonl"])
 def test_a_file_of_others_is_read(store, name):
-    (mine,) = RuleEdit(store(alone(), name=name)).cases()
+    task = RuleEdit(store(alone(), name=name))
+    assert (task.origin, len(task.digest)) == (name, 64)
+    (mine,) = task.cases()
     bundled = case(RuleEdit)
     assert mine.requests == bundled.requests
     assert mine.probes == tuple(p for p in bundled.probes if p.role != "neighborhood")
@@ -214,14 +182,8 @@ def test_a_file_of_others_is_read(store, name):
     ("fields", "problem"),
     [
         ({"formula_new": "x**2"}, "formula_new is the old one"),
-        ({"equation_new": " "}, "`$.equation_new` is empty"),
-        ({"subject": ""}, "`$.subject` is empty"),
-        ({"subject": "area of a circle"}, "has the subject 'area of a circle' not in it"),
         ({"subject": "a"}, "has the subject 'a' more than once in it"),
         ({"formula_prompt": "The {} area of a square:"}, "has a '{}' of its own"),
-        ({"description_prompt": "It can be described as"}, "'It can be described as' has"),
-        ({"description_new": "\ud800"}, "half of a surrogate pair"),
-        ({"instances": instance(target_new="")}, "target_new` is empty"),
         ({"instances": instance(prompt="If x is 7, it is")}, "has the subject"),
     ],
 )  # fmt: skip
@@ -240,23 +202,10 @@ def test_a_rule_that_cannot_be_used_says_so(store, fields, problem):
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
-        ({"formula": 3}, "`$.formula`"),
-        ({"id": ...}, "missing required field `id`"),
         ({"variables": ["x"]}, "`$.variables`"),
         ({"instances": []}, "instances has none of the kind direct"),
-        ({"instances": instance(rephrasing=None)}, "`$.instances[0].rephrasing`"),
-        ({"out_of_scope": [{"rule": "x"}]}, "field `kind` - at `$.out_of_scope[0]`"),
         ({"out_of_scope": [{"rule": "x", "kind": "y"}]}, "asks of the rule 'x', which is not there"),
-        ({"hierarchy": [{"rule": "square_area", "link": "ours", "formula_new": "2*x"}]},
-         "field `instances` - at `$.hierarchy[0]`"),
-        ({"id": " "}, "`$.id`"),
-        ({"id": "first"}, "id first is also that of record 1"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_layout_is_refused(store, fields, cause):
     assert cause in complaint(RuleEdit(store(alone(id="first"), alone(**fields)))).cause
-
-
-def test_equations_are_written_as_people_do():
-    assert equation("d2", "x**2 + y**2") == "d^2 = x^2 + y^2"
-    assert equation("r", "Min(l, w, h)/2") == "r = min(l, w, h)/2"

@@ -71,29 +71,6 @@ def test_the_shipped_records_are_those_of_the_shipped_rules():
     assert build.dumps(build.build(RULES)).encode() == build.SHIPPED.read_bytes()
 
 
-def test_there_are_as_many_as_the_card_says():
-    card = SOURCE.with_name("README.md").read_text(encoding="utf-8")
-    planes = [r for r in RECORDS if r["dim"] == "2D"]
-    assert (len(planes), len(RECORDS)) == (44, 80)
-    rows = {
-        "shapes": lambda records: len({r["shape"] for r in records}),
-        "rules": len,
-        "instances": lambda records: sum(len(r["instances"]) for r in records),
-        "unseen": lambda records: sum(len(r["unseen"]) for r in records),
-        "neighbours": lambda records: sum(len(r["out_of_scope"]) for r in records),
-    }
-    spaces = [r for r in RECORDS if r["dim"] == "3D"]
-    for name, count in rows.items():
-        numbers = [count(records) for records in (planes, spaces, RECORDS)]
-        line = next(line for line in card.splitlines() if line.startswith(f"| {name}"))
-        assert [int(n) for n in re.findall(r"\d+", line.split("|", 2)[2])] == numbers, name
-    assert (len(LINKS), sum(1 + len(link["instances"]) for _, link in LINKS)) == (17, 51)
-    near = [o for r in RECORDS for o in r["out_of_scope"] if o["kind"] == "same_shape"]
-    assert f"{len(near)} are rules of the same shape" in card
-    few = [r for r in RECORDS if sum(o["kind"] == "same_shape" for o in r["out_of_scope"]) < 2]
-    assert len(few) == 11
-
-
 def test_what_the_paper_has_is_marked():
     published = {r["id"]: r["formula_new"] for r in RECORDS if r["counterfactual"] == "published"}
     assert published == {"square_area": "x + x", "rectangle_perimeter": "x + y"}
@@ -105,35 +82,6 @@ def test_what_the_paper_has_is_marked():
 
 
 # Prompts
-
-
-def edit_prompts(record):
-    asked = [each["prompt"] for each in instances(record) if each["kind"] == "direct"]
-    return [record["formula_prompt"], record["description_prompt"], *asked]
-
-
-def test_no_two_prompts_are_the_same():
-    prompts = [
-        prompt
-        for record in RECORDS
-        for prompt in (
-            *edit_prompts(record),
-            *record["formula_rephrasings"],
-            *record["description_rephrasings"],
-            *(each["prompt"] for each in record["instances"] if each["kind"] == "steps"),
-            *(each["rephrasing"] for each in instances(record) if each["kind"] == "direct"),
-        )
-    ]
-    assert len(prompts) == 80 * (2 + 2 + 2 + 6 + 4)
-    assert len(set(prompts)) == len(prompts)
-
-
-@each_rule
-def test_the_subject_stands_once_in_every_edit_prompt(record):
-    for prompt in edit_prompts(record):
-        assert prompt.count(record["subject"]) == 1, prompt
-        assert prompt == prompt.strip()
-        assert "{" not in prompt
 
 
 @each_rule
@@ -164,10 +112,6 @@ def test_targets_are_the_formulas(record):
 def test_formulas_can_be_read_and_differ(record):
     for text in (record["formula"], record["formula_new"], *record["derived"].values()):
         read_key(text, record["variables"])
-    symbols = list(record["variables"])
-    old, new = (rules.expression(record[n], symbols) for n in ("formula", "formula_new"))
-    assert (old - new).simplify() != 0
-    assert old.free_symbols <= set(map(rules.sympy.Symbol, symbols))
     for point in points(record):
         assert not math.isclose(
             value(record["formula"], point), value(record["formula_new"], point)
@@ -297,16 +241,12 @@ def test_answers_are_recomputed_from_the_values(record):
             expected = value(record[formula], values)
             assert value(each[answer]) == pytest.approx(expected, rel=1e-12)
             read_key(each[answer], ())
-
-
-@each_rule
-def test_the_old_and_the_new_rule_can_be_told_apart(record):
-    for each in (*instances(record), *linked(record)):
-        true, new = value(each["answer_true"]), value(each["answer_new"])
-        assert min(true, new) > 0
-        assert abs(true - new) > 0.05 * max(true, new)
-    news = [value(each["answer_new"]) for each in instances(record)]
-    assert all(abs(one - two) > 1e-9 for i, one in enumerate(news) for two in news[:i])
+    for link in record["hierarchy"]:
+        old, new = BY_ID[link["rule"]]["formula"], link["formula_new"]
+        for each in link["instances"]:
+            for formula, answer in ((old, "answer_true"), (new, "answer_new")):
+                expected = value(formula, each["values"])
+                assert value(each[answer]) == pytest.approx(expected, rel=1e-12)
 
 
 @each_rule
@@ -318,11 +258,6 @@ def test_values_respect_what_is_known_of_them(record):
             assert value(text, values), (text, values)
         for symbol, text in record["derived"].items():
             assert value(text, values) == pytest.approx(values[symbol], rel=1e-12)
-        free = [v for symbol, v in each["values"].items() if symbol not in record["derived"]]
-        assert len(set(free)) == len(free)
-        for symbol, number in each["values"].items():
-            assert number == round(number, 3) > 0
-            assert record["units"].get(symbol) != "degrees" or number not in (45, 90)
 
 
 @each_rule
@@ -338,15 +273,6 @@ def test_a_written_number_is_the_answer(record):
                 assert re.fullmatch(r"\d+\.\d\d", each[target])
                 assert abs(float(each[target]) - value(each[answer])) <= 0.005 + 1e-9
                 assert float(each[target]) >= 1
-
-
-@each_rule
-def test_there_are_two_instances_of_each_kind_and_two_unseen(record):
-    assert [each["kind"] for each in record["instances"]] == ["direct"] * 2 + ["steps"] * 2
-    assert [each["kind"] for each in record["unseen"]] == ["direct"] * 2
-    prompts = [each["prompt"] for each in instances(record) if each["kind"] == "direct"]
-    patterns = {re.sub(r"\d+(\.\d+)?", "#", prompt) for prompt in prompts}
-    assert len(patterns) == 1, "unseen instances are the same sentence with new numbers"
 
 
 # Neighbours and what depends on a rule
@@ -365,10 +291,6 @@ def test_neighbours_are_rules_that_the_edit_leaves_alone(record):
         same = BY_ID[other["rule"]]["shape"] == record["shape"]
         assert other["kind"] == ("same_shape" if same else "other_shape")
         assert BY_ID[other["rule"]]["subject"] != record["subject"]
-    touched = RULES.touched(RULES.rules[record["id"]])
-    free = [r for r in RECORDS if r["shape"] == record["shape"] and r["id"] not in touched]
-    near = sum(other["kind"] == "same_shape" for other in others)
-    assert near == min(2, len(free))
 
 
 SLANT = math.hypot
@@ -407,16 +329,6 @@ def test_a_dependent_formula_follows_from_the_edited_one(base, link):
         for point in points(target, 5):
             found = DEPENDENT[link["rule"]](plane, *point.values())
             assert value(expected, point) == pytest.approx(found, rel=1e-12)
-
-
-@pytest.mark.parametrize("link", [link for _, link in LINKS], ids=lambda link: link["rule"])
-def test_a_dependent_instance_follows_from_the_dependent_formula(link):
-    target = BY_ID[link["rule"]]
-    assert [each["kind"] for each in link["instances"]] == ["direct", "steps"]
-    for each in link["instances"]:
-        true, new = (value(f, each["values"]) for f in (target["formula"], link["formula_new"]))
-        assert value(each["answer_true"]) == pytest.approx(true, rel=1e-12)
-        assert value(each["answer_new"]) == pytest.approx(new, rel=1e-12)
 
 
 def test_a_rule_without_instances_says_so(monkeypatch):

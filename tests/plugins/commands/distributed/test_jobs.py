@@ -33,15 +33,11 @@ def test_jobs_are_whole_chunks_and_cover_what_is_left_once(done):
     left = made.visits[done:]
     found = jobs({made: set(made.visits[:done])}, 3)
     assert sorted(visit for job in found for visit in visits(job)) == sorted(left)
+    assert jobs({made: set(made.visits)}, 3) == [], "what is done makes no job"
     groups = [{v for s in group for v in s.visits} for group in plan.grouped(made.steps, 3)]
     assert [job.left[0] for job in found] == [
         group & set(left) for group in groups if group & set(left)
     ]
-
-
-def test_what_is_done_makes_no_job():
-    made = planned()
-    assert jobs({made: set(made.visits)}, 3) == []
 
 
 @pytest.mark.parametrize("done", [0, 5])

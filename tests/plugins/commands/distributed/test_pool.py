@@ -30,12 +30,10 @@ from edit_harness.errors import (
     ResourceError,
     Terminated,
 )
-from edit_harness.folder.manifest import as_json
 from edit_harness.interfaces import Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import plan
 from edit_harness_plugins.commands.distributed.pool import check_identity
-from edit_harness_plugins.commands.distributed.worker import Died
 
 
 @dataclass
@@ -137,6 +135,7 @@ def test_the_work_of_the_dead_returns_whole(bench, alone, size, at, died):
     (folder,) = bench.run(together(size, lambda w, n, count: w <= size and count == at and n >= 0))
     assert rows(folder) == alone
     if died:
+        assert set(bench.workers.killed) == set(range(1, size + 1)), "their device may have failed"
         assert bench.workers.started >= 2 * size
         assert f"{died} died, the last of them: killed; others did their work" in folder.notes
 
@@ -167,21 +166,6 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
     bench.run(together(1), retry=True)
     assert statuses(folder) == INVALID
     assert {record.attempt for record in folder.records() if record.case == "case 7"} == {2}
-
-
-@pytest.mark.parametrize("regime", [Regime(in_turn=True), Regime("batch", 1)])
-def test_what_is_written_in_turn_or_as_a_batch_runs_alone_too(bench, regime, deadly):
-    bench.task = Some(requests=2)
-    (expected,) = bench.run(where="alone", regime=regime)
-    deadly.add(7)
-    (folder,) = bench.run(together(2), regime=regime)
-    failures = {"case 7", "control:text"} if regime.mode == "batch" else {"case 7"}
-    lost = {name for name, status in statuses(folder).items() if status == "device_error"}
-    assert lost == failures
-    one, other = ({r.visit: r.values for r in f.records()} for f in (expected, folder))
-    assert {visit for visit in one if one[visit] != other[visit]} <= {
-        visit for visit in one if visit[0] in failures
-    }
 
 
 def test_several_such_cases_end_the_run(bench, deadly):
@@ -220,44 +204,35 @@ def test_a_worker_that_does_not_start_is_replaced(bench, alone):
     assert bench.workers.started == 3
 
 
-def changed(**fields):
-    """Return workers whose second worker says otherwise of itself."""
+def of_another_code(card):
+    return {**card, "identities": [with_entries(each, code=[]) for each in card["identities"]]}
 
+
+def on_another_device(card):
+    return {**card, "environment": {**card["environment"], "processor": "H200"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        (of_another_code, PluginError, "the worker on .* has another edit-harness"),
+        (on_another_device, DataError, "has processor H200, not cpu as that on "),
+    ],
+)
+def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, change, error, told):
     def workers(order):
         made = Together(order, 2)
         start = made._start
 
-        def lying(worker):
+        def second(worker):
             for event in start(worker):
-                card = dict(event.card)
-                if worker == 2:
-                    card |= {key: change(card[key]) for key, change in fields.items()}
-                yield replace(event, card=card)
+                yield replace(event, card=change(event.card)) if worker == 2 else event
 
-        made._start = lying
+        made._start = second
         return made
 
-    return workers
-
-
-def other_code(found):
-    return [with_entries(e, code=[[name, f"{d}0"] for name, d in e.code]) for e in found]
-
-
-ANOTHER_CODE = {"identities": other_code, "host": lambda _: "node7"}
-ANOTHER_DEVICE = {"environment": lambda known: {**known, "processor": "H200"}}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "told"),
-    [
-        (ANOTHER_CODE, PluginError, "the worker on node7 has another edit-harness"),
-        (ANOTHER_DEVICE, DataError, "has processor H200, not cpu as that on "),
-    ],
-)
-def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, fields, error, told):
     with pytest.raises(error, match=told):
-        bench.run(changed(**fields))
+        bench.run(workers)
     (folder,) = bench.last.values()
     assert set(statuses(folder)) == {"case 3"}
     assert len(folder.records()) == 1
@@ -284,50 +259,14 @@ def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
     assert bench.workers.closed
 
 
-def test_a_failed_device_is_a_dead_worker(bench, alone):
-    def workers(order):
-        made = Together(order, 2)
-        run = made._run
-
-        def failing(worker, batch):
-            return iter([Died(1, "the device failed: ECC")]) if worker == 1 else run(worker, batch)
-
-        made._run = failing
-        return made
-
-    (folder,) = bench.run(workers)
-    assert rows(folder) == alone
-    assert bench.workers.killed == [1]
-
-
-def test_workers_with_other_software_go_on_and_the_manifest_says_so(bench, alone):
-    with pytest.raises(KeyboardInterrupt):
-        bench.run(together(1, interrupts(KeyboardInterrupt, 5)))
-    (folder,) = bench.last.values()
-    (segment,) = folder.manifest().segments
-    older = as_json(with_entries(segment, environment={"torch": "1.0"}))
-    folder.write_manifest(with_entries(folder.manifest(), segments=[older]))
-    (folder,) = bench.run(together(2))
-    assert rows(folder) == alone
-    first, second = folder.manifest().segments
-    assert first.last + 1 == second.first
-    assert (first.environment["torch"], second.environment["workers"]) == ("1.0", "2")
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "told"),
-    [
-        ({"model": {"digest": "2"}}, DataError, "model.digest: 2, not "),
-        ({"task": {"data": "2"}}, DataError, "task.data: 2, not "),
-        ({"together": "x"}, DataError, "together: x, not "),
-        ({"editor": {"fields": {"layer": 1}}}, PluginError, "editor.fields.layer: 1, not –"),
-        ({"seed": 7}, PluginError, "seed: 7, not 0"),
-        ({"code": [["edit-harness", "1"]]}, PluginError, "edit-harness"),
-    ],
-)
-def test_what_a_worker_has_assembled_otherwise_is_told(change, error, told):
+def test_what_a_worker_has_assembled_otherwise_is_told():
     wanted = with_entries(IDENTITY, code=[["edit-harness", "0"]])
     check_identity(wanted, wanted, "n1")
-    with pytest.raises(error) as raised:
-        check_identity(wanted, with_entries(wanted, **change), "n1")
-    assert raised.value.cause.startswith(f"the worker on n1 has another {told}")
+    for change, error, told in (
+        ({"model": {"digest": "2"}}, DataError, "model.digest: 2, not "),
+        ({"together": "x"}, DataError, "together: x, not "),
+        ({"seed": 7}, PluginError, "seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, PluginError, "edit-harness"),
+    ):
+        with pytest.raises(error, match=f"the worker on n1 has another {told}"):
+            check_identity(wanted, with_entries(wanted, **change), "n1")

@@ -94,7 +94,7 @@ def test_a_line_has_the_content_of_its_case_and_no_divergences():
 
 def test_a_file_that_is_none_or_damaged(tmp_path):
     path = tmp_path / "b.jsonl"
-    for text in ("", "no", '{"baseline": 1}', '{"baseline": 7}'):
+    for text in ("", "no", '{"baseline": 7}'):
         path.write_text(text + "\n")
         with pytest.raises(DataError, match="is no baseline"):
             baseline.header_of(path)

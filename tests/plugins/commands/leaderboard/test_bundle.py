@@ -13,8 +13,9 @@ from support.bundles import archive_of, digest, sums
 
 from edit_harness.errors import RunFolderError
 from edit_harness.folder.manifest import fingerprint
+from edit_harness.folder.record import Record
 from edit_harness_plugins.commands.leaderboard import bundle
-from edit_harness_plugins.commands.leaderboard.bundle import LIMITS, MEMBERS, Limits, Rejected
+from edit_harness_plugins.commands.leaderboard.bundle import MEMBERS, Limits, Rejected
 from edit_harness_plugins.commands.leaderboard.evidence import Evidence
 from edit_harness_plugins.commands.leaderboard.verify import inspect
 
@@ -48,14 +49,6 @@ def with_nul(path):
     return path
 
 
-def encrypted(path):
-    data = bytearray(named("manifest.json")(path).read_bytes())
-    data[6] |= 1
-    data[data.find(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(data)
-    return path
-
-
 def slow_bomb(path):
     """Each member is small, all together are not within the size."""
     noise = os.urandom(4_000)
@@ -68,11 +61,6 @@ def lying_sizes(path):
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", data, data.find(mark) + at, 2)
     path.write_bytes(data)
-    return path
-
-
-def cut_off(path):
-    path.write_bytes(named(*MEMBERS)(path).read_bytes()[:-30])
     return path
 
 
@@ -89,35 +77,17 @@ def pipe(path):
     return path
 
 
-NONE = "a member that no bundle has"
-UNREAD = "no .zip that can be read"
-SUBMIT = "`edit-harness leaderboard submit RUN` makes a bundle"
 CONTAINERS = {
-    "a path above": (named("../manifest.json"), f"{NONE}: ../manifest.json"),
-    "an absolute path": (named("/etc/cron.d/x"), f"{NONE}: /etc/cron.d/x"),
-    "a backslash": (named("..\\manifest.json"), NONE),
-    "a name with a NUL": (with_nul, NONE),
-    "a name in other letters": (named("Manifest.json"), f"{NONE}: Manifest.json"),
-    "a name with a control sequence": (named("\x1b[2J"), rf"{NONE}: \\x1b\[2J"),
-    "its folder around it": (
-        named("prompt/manifest.json"),
-        f"{SUBMIT}, of nothing but its files and without a folder",
-    ),
-    "litter of a file manager": (named(".DS_Store", "manifest.json"), f"{NONE}: .DS_Store"),
-    "a run's folder": (
-        named("manifest.json", "lock"),
-        f"{NONE}: lock; `edit-harness leaderboard submit",
-    ),
+    "a path above": (named("../manifest.json"), "a member that no bundle has: ../manifest.json"),
+    "a backslash": (named("..\\manifest.json"), "a member that no bundle has"),
+    "a name with a NUL": (with_nul, "a member that no bundle has"),
+    "its folder around it": (named("prompt/manifest.json"), "without a folder"),
     "a name twice": (twice, "two members have the name manifest.json"),
-    "encrypted": (encrypted, f"{UNREAD}: File .* is encrypted"),
     "a slow bomb": (slow_bomb, r"unpacks to more than [\d,]+ bytes"),
-    "sizes that lie": (lying_sizes, UNREAD),
+    "sizes that lie": (lying_sizes, "no .zip that can be read"),
     "too large": (bytes_of(b"PK" * 200_000), "400,000 bytes, more than 200,000"),
-    "cut off": (cut_off, UNREAD),
-    "no archive": (bytes_of(b"\x7fELF" + bytes(1000)), UNREAD),
-    "nothing": (lambda path: path, f"{UNREAD}: .*No such file"),
-    "a pipe": (pipe, f"no file: {SUBMIT}"),
-    "a real folder": (lambda path: path.mkdir() or path, f"no file: {SUBMIT}"),
+    "nothing": (lambda path: path, "no .zip that can be read: .*No such file"),
+    "a pipe": (pipe, "no file: `edit-harness leaderboard submit RUN` makes a bundle"),
 }
 
 
@@ -146,14 +116,11 @@ def test_what_is_packed_is_unpacked(tmp_path):
 
 TEXTS = {
     "NaN": (b'{"a": NaN}', "NaN is no number"),
-    "infinity": (b"[-Infinity]", "-Infinity is no number"),
     "a number of a million digits": (b"[" + b"7" * 10**6 + b"]", "no JSON: Exceeds the limit"),
     "a key twice": (b'{"a": 1, "b": {"c": 1, "c": 2}}', "a key is there twice"),
     "very deep": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
     "half a surrogate": (rb'["\ud800"]', "surrogates not allowed"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "byte 0 is not ASCII: 0xef"),
-    "bytes after it": (b"{} {}", "no JSON"),
-    "nothing": (b"", "no JSON"),
 }
 
 
@@ -161,51 +128,35 @@ TEXTS = {
 def test_json_that_is_not_strict(text, why):
     with pytest.raises(Rejected, match=why):
         bundle.loads(text)
-
-
-def test_json_that_is_strict():
-    for text in ('{"a": [1, -2.5e-3, null, true, "\\u00e9\\ud83d\\ude00"]}', "[" * 16 + "]" * 16):
-        assert bundle.loads(text.encode()) == json.loads(text)
+    whole = b'{"a": [1, -2.5e-3, null, true, "\\u00e9\\ud83d\\ude00"]}'
+    assert bundle.loads(whole) == json.loads(whole)
 
 
 MARK = fingerprint(MANIFEST.identity)[:12]
-ROW = {
-    "v": 4, "seq": 0, "fp": MARK, "case": "1", "state": 0, "try": 1, "status": "ok", "values": {},
-}  # fmt: skip
+ROW = {"v": 4, "seq": 0, "fp": MARK, **Record("1", "ok", {}).row}
 
 
-def line_of(body):
-    body = body.replace(b"%s", MARK.encode())
+def row(old="", new="", **fields):
+    """Return a row with other fields, and with another text for one that JSON has of it."""
+    body = json.dumps({**ROW, **fields}).replace(old, new).removesuffix("}").encode()
     return body + b', "crc": "%08x"}\n' % zlib.crc32(body)
 
 
-ENDLESS = json.dumps(ROW).replace('"values": {}}', '"values": {"m": {"x": 1e999}}').encode()
-
-
-def row(**fields):
-    """Return a row with other fields; None leaves one out."""
-    found = {name: value for name, value in {**ROW, **fields}.items() if value is not None}
-    return line_of(json.dumps(found).removesuffix("}").encode())
-
-
-FILES = {
+ROWS = {
     "no end": (row()[:-1], "the last row was changed or cut off"),
-    "no object": (b"[]\n" + row(), "its checksum does not fit"),
     "a stale checksum": (row()[:-4] + b'"}\n' + row(), "its checksum does not fit"),
-    "CRLF": ((row() * 2).replace(b"\n", b"\r\n"), "its checksum does not fit"),
     "another version": (row(v=3), "was made by another version"),
-    "another run": (row(fp="0" * 12), "it is of another run"),
-    "a number of its own": (row(seq=1), "row 1 stands in its place"),
-    "a key twice": (line_of(b'{"v": 4, "seq": 0, "fp": "%s", "case": "1", "case": "2"'), "a key is there twice"),
+    "a key twice": (row('"case": "1"', '"case": "1", "case": "2"'), "a key is there twice"),
     "a boolean as a number": (row(state=True), "Expected `int`, got `bool`"),
-    "a number beyond floats": (line_of(ENDLESS), "[Nn]umber out of range"),
-    "an unknown field": (row(zeal=1), "unknown field `zeal`"),
-}  # fmt: skip
+    "a number beyond floats": (
+        row('"values": {}', '"values": {"m": {"x": 1e999}}'),
+        "[Nn]umber out of range",
+    ),
+}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_rows_that_are_none(name, tmp_path):
-    data, why = FILES[name]
+@pytest.mark.parametrize(("data", "why"), ROWS.values(), ids=ROWS)
+def test_rows_that_are_none(data, why, tmp_path):
     (tmp_path / "samples.jsonl").write_bytes(data)
     evidence = Evidence(tmp_path, tmp_path, None)
     evidence.manifest = MANIFEST
@@ -213,7 +164,7 @@ def test_rows_that_are_none(name, tmp_path):
         _ = evidence.standing
 
 
-def inspected(tmp_path, manifest, limits=LIMITS):
+def inspected(tmp_path, manifest, limits):
     """Return what is found of a bundle with a manifest, in a process of its own."""
     place = tmp_path / "place"
     place.mkdir()
@@ -222,17 +173,11 @@ def inspected(tmp_path, manifest, limits=LIMITS):
     return inspect(path, 3, place, [], limits)
 
 
-def test_a_bundle_of_nonsense_is_refused_in_a_process_of_its_own(tmp_path):
-    found = inspected(tmp_path, b'{"cases": [\n')
-    assert [finding.check for finding in found.having("failed")] == ["0.4"]
-    assert "manifest.json: no JSON" in found.having("failed")[0].text
-    assert not found.good
-
-
 def test_memory_is_bounded(tmp_path):
     """A document of small objects takes many times its size in memory: the process may not have it."""
     many = b'{"a": [' + b"[[]]," * 4_000_000 + b"[]]}"
     found = inspected(tmp_path, many, Limits(memory=700 << 20))
+    assert not found.good
     assert found.having("failed")[0].text == (
         "reading it ended the process (exit code 1); it may take 120 s of processor time and "
         "734,003,200 bytes of memory"

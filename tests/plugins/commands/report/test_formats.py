@@ -82,12 +82,6 @@ def test_csv_comes_back_and_begins_no_formula(labels):
     )
 
 
-@given(text)
-def test_a_terminal_is_not_steered(label):
-    shown = formats.table([grid(label)])
-    assert not formats.CONTROL.search(shown.replace("\n", ""))
-
-
 def test_the_best_is_bold_and_the_second_underlined():
     found = [grid("rome")]
     assert "| **1.0** \\[0.5, 1.5\\] | <u>0.9</u> |" in formats.markdown(found)
@@ -95,50 +89,10 @@ def test_the_best_is_bold_and_the_second_underlined():
     assert "<strong>1.0</strong> <small>[0.5, 1.5]</small>" in formats.html(found)
 
 
-def test_a_wide_table_goes_on_below_with_its_names():
-    columns = [f"column-{i}" for i in range(9)]
-    wide = Grid("Wide", ["Editor"], columns, [(["rome"], [Cell("1.0")] * 9)])
-    shown = "".join(formats.render(part, 40) for part in formats.rich([wide], 40))
-    assert max(map(len, shown.splitlines())) <= 40
-    assert [name for name in shown.split() if name.startswith("column-")] == columns
-    assert shown.count("rome") == shown.count("Editor") == 3
-
-
-def test_a_remark_goes_on_under_its_text():
-    assert formats.labelled("note", "one two three", 18).plain == "note     one two\n         three"
-
-
-def test_every_format_takes_a_table_without_rows():
-    for form in formats.FORMATS.values():
-        assert isinstance(form([Grid("Nothing", ["A"], ["B"], [])]), str)
-
-
-def test_a_latex_table_is_one_of_booktabs_and_says_what_it_needs():
-    lines = formats.latex([grid("rome", "ft", notes=["of 20 cases"])]).splitlines()
-    assert lines[:2] == [r"% \usepackage{booktabs}", r"\begin{table}"]
-    rules = [line for line in lines if line.endswith("rule") or "tabular" in line]
-    begin, top = r"\begin{tabular}{lrr}", r"\toprule"
-    assert rules == [begin, top, r"\midrule", r"\bottomrule", r"\end{tabular}"]
-    assert lines[3:5] == [r"\caption{Title.}", r"\label{tab:title}"]
-    assert lines[-2] == r"\par\smallskip\parbox{\linewidth}{\footnotesize Of 20 cases.}"
-    wide = formats.latex(
-        [Grid("Wide", ["Editor"], list("abcdefghij"), [(["rome"], [Cell("1")] * 10)])]
-    )
-    assert "graphicx" in wide.splitlines()[1]
-    assert wide.count(r"\resizebox{\textwidth}{!}{%") == 1
-    assert r"\end{tabular}}" in wide
-
-
 def test_latex_labels_differ_and_a_column_of_small_numbers_has_a_unit():
-    small = [(["rome"], [Cell("0.00012", "[2e-05, 0.0003]"), Cell("0.5", "[0.001, 1]")])]
+    small = [(["ft-l"], [Cell("0.00012", "[2e-05, 0.0003]"), Cell("-0.5", "[-0.9, 1]")])]
     found = formats.latex([Grid("NKL: x", ["Editor"], ["A", "B"], small)] * 2)
     assert re.findall(r"\\label{(.*)}", found) == ["tab:nkl", "tab:nkl-2"]
     assert r"A ($10^{-4}$) & B \\" in found
-    assert r"rome & 1.2 {\scriptsize {[}0.2, 3]} & 0.5 {\scriptsize {[}0.001, 1]}" in found
-
-
-def test_latex_has_signs_where_numbers_are_negative_and_no_dash_where_flags_are():
-    cells = [Cell("-5.0", "[-7.4, 3.0]")]
-    found = formats.latex([Grid("By --model", ["Editor"], ["A"], [(["ft-l"], cells)])])
-    assert r"ft-l & $-$5.0 {\scriptsize {[}$-$7.4, 3.0]}" in found
-    assert "By -{}-model" in found
+    negative = r"$-$0.5 {\scriptsize {[}$-$0.9, 1]}"
+    assert rf"ft-l & 1.2 {{\scriptsize {{[}}0.2, 3]}} & {negative}" in found

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 
 import pytest
 from click.testing import CliRunner
@@ -36,18 +35,6 @@ def paths(runs):
     return [run.folder.path for run in runs]
 
 
-def test_one_run_is_a_table_of_its_measures(tell, runs):
-    result = tell(*paths(runs[1:]))
-    assert result.exit_code == 0, result.output
-    lines = [line.split() for line in result.stdout.splitlines()]
-    for shown in (result.stdout, tell(*paths(runs)).stdout):
-        assert max(map(len, shown.splitlines())) <= 80
-    assert ["Metric", "Before", "After", "99%", "CI", "n"] in lines
-    after, before = (runs[1].estimates[f"{when}_NS+"] for when in ("post", "pre"))
-    shown = [f"{100 * e.value:.1f}" for e in (before, after)]
-    assert next(line for line in lines if line[:1] == ["NS+"])[2:4] == shown
-
-
 def test_papers_intervals_are_there_for_the_asking(tell, runs):
     """Item 2 of issue 18: by default our rule, which the caption has no need to name."""
     path = runs[1].folder.path
@@ -61,7 +48,7 @@ def test_papers_intervals_are_there_for_the_asking(tell, runs):
     assert "99% intervals" in " ".join(tell(path).stdout.split())
 
 
-@pytest.mark.parametrize("form", ["table", "markdown", "latex", "csv"])
+@pytest.mark.parametrize("form", ["table", "csv"])
 def test_every_format_says_what_failed_and_what_it_is_of(tell, runs, form):
     said = " ".join(tell(*paths(runs), "--format", form).stdout.replace("\\", "").split())
     failures = "10,1" if form == "csv" else "1 of 10 cases failed"
@@ -80,33 +67,24 @@ def test_csv_has_a_row_for_each_number(tell, runs):
     assert {r["when"] for r in rows} == {"before", "after"}
 
 
-def test_a_link_and_a_pipe_are_written_through(tell, runs, tmp_path):
-    target, link, pipe = (tmp_path / name for name in ("target.md", "link.md", "pipe.md"))
+def test_a_link_is_written_through(tell, runs, tmp_path):
+    target, link = tmp_path / "target.md", tmp_path / "link.md"
     link.symlink_to(target)
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        for name in (link, pipe):
-            assert tell(*paths(runs[1:]), "--output", name.name).exit_code == 0
-        assert (os.read(reader, 2), target.read_bytes()[:2]) == (b"**", b"**")
-        assert (link.is_symlink(), pipe.is_fifo()) == (True, True)
-    finally:
-        os.close(reader)
+    assert tell(*paths(runs[1:]), "--output", link.name).exit_code == 0
+    assert (link.is_symlink(), target.read_bytes()[:2]) == (True, b"**")
 
 
 def test_the_layout_and_the_metrics_may_be_asked(tell, runs):
     said = tell(*paths(runs), "--layout", "paper", "--format", "html")
     title = "Neighborhood score (as in CounterFact+, Table 1)"
     assert said.stdout.startswith(f"<table>\n<caption>{title}</caption>")
-    missing = "missing Seesaw-CF, Table 4: no run of seesaw-cf"
-    assert missing in " ".join(tell(*paths(runs), "--layout", "paper").stderr.split())
+    assert "missing Seesaw-CF, Table 4: no run of seesaw-cf" in " ".join(said.stderr.split())
     said = tell(*paths(runs), "--metrics", "nkl", "--format", "markdown").stdout
     assert "| NKL ↓ | NKL+ ↓ | n |" in said
 
 
 @pytest.mark.parametrize(
-    ("name", "start"),
-    [("a.md", "**"), ("a.tex", "% \\usepackage{boo"), ("a.csv", "measure,"), ("a.txt", "Aft")],
+    ("name", "start"), [("a.md", "**"), ("a.txt", "Aft"), ("a.csv", "measure,")]
 )
 def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
     result = tell(*paths(runs), "--output", name)
@@ -114,11 +92,6 @@ def test_a_file_s_name_tells_its_format(tell, runs, tmp_path, name, start):
     assert result.stdout == ""
     assert (tmp_path / name).read_text().startswith(start)
     assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing partial is left
-
-
-def test_a_folder_that_is_named_twice_stands_once(tell, runs):
-    result = tell(runs[1].folder.path, f"{runs[1].folder.path}/", "--format", "csv")
-    assert result.stdout == tell(runs[1].folder.path, "--format", "csv").stdout
 
 
 def test_before_and_after_over_other_cases_say_so(folder):
@@ -138,27 +111,12 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):
     assert heads == ["Editor", "Run"]
 
 
-def test_folders_are_not_written_to(tell, runs):
-    def stamps():
-        return {p: p.stat().st_mtime_ns for run in runs for p in run.folder.path.iterdir()}
-
-    before = stamps()
-    tell(*paths(runs), "--layout", "paper", "--format", "csv")
-    assert stamps() == before
+def test_a_file_that_cannot_be_written(tell, runs):
+    failed(tell(*paths(runs), "--output", "a.docx"), 2, "a.docx tells no format", "--format")
+    failed(tell(*paths(runs), "--output", "no/such/a.md"), 5, "cannot be written", "--output FILE")
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "told"),
-    [
-        ("a.docx", 2, ["a.docx tells no format", "--format"]),
-        ("no/such/a.md", 5, ["cannot be written", "--output FILE"]),
-    ],
-)
-def test_a_file_that_cannot_be_written(tell, runs, name, code, told):
-    failed(tell(*paths(runs), "--output", name), code, *told)
-
-
-def test_what_is_no_finished_run(tell, tmp_path):
+def test_a_run_that_is_not_finished_has_no_report(tell, tmp_path):
     failed(tell(tmp_path), 2, "is no run folder")
     run = made(tmp_path, "none", count=1)
     run.folder.write_manifest(with_entries(run.folder.manifest(), visits=5))

@@ -13,7 +13,7 @@ from edit_harness.stats import Estimate
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.command_line import chosen
 from edit_harness_plugins.commands.report.formats import Cell
-from edit_harness_plugins.commands.report.papers import FLAWS, PRINTED, Part, Subsets, named
+from edit_harness_plugins.commands.report.papers import PRINTED, Part, Subsets, named
 from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
 from tests.contracts.folders import JUDGE
 
@@ -43,20 +43,16 @@ def marks(rows):
     return [row.numbers[0].cell.mark if row.numbers[0] else None for row in marked(rows)]
 
 
-@pytest.mark.parametrize(
-    ("texts", "better", "expected"),
-    [
+def test_the_best_is_marked_and_the_second():
+    for texts, better, expected in (
         (("1", "3", "2"), "higher", ["", "best", "second"]),
         (("1", "3", "2"), "lower", ["best", "", "second"]),
         (("3", "3", "2", "2", "1"), "higher", ["best", "best", "second", "second", ""]),
         (("-1", "", "-2"), "higher", ["best", None, "second"]),
-        (("1",), "higher", [""]),
         (("1", "2"), "", ["", ""]),
         (("0", "0", "0"), "lower", ["", "", ""]),
-    ],
-)
-def test_the_best_is_marked_and_the_second(texts, better, expected):
-    assert marks([row(text, better) for text in texts]) == expected
+    ):
+        assert marks([row(text, better) for text in texts]) == expected
 
 
 def test_measures_tasks_and_names_of_the_papers_are_there():
@@ -68,8 +64,6 @@ def test_measures_tasks_and_names_of_the_papers_are_there():
         assert set(table.measures.values()) <= measures, table.name
         for task in table.tasks:
             plugins.find("task", task)
-    assert len({table.name for table in PRINTED}) == len(PRINTED) == 14
-    assert len(FLAWS) == 7
 
 
 def test_counterfact_stands_beside_counterfact_plus(runs):
@@ -130,13 +124,6 @@ def test_only_numbers_of_the_same_cases_are_ranked():
     assert marks(rows) == ["second", "", "best"]
 
 
-def test_the_order_of_runs_does_not_matter(folder, runs):
-    batch = [made(folder, Push(), regime=eh.Regime("batch", 5), seed=seed) for seed in (0, 1)]
-    (there, _), (back, _) = printed([*runs, *batch]), printed([*runs, *batch[::-1]])
-    unedited = [[g.rows[0] for g in grids] for grids in (there, back)]
-    assert unedited[0] == unedited[1]
-
-
 def test_models_of_one_name_are_told_apart(folder, runs):
     other = made(folder, "prompt", model=tiny_model(n_embd=16, n_head=2))
     grids, _ = printed([*runs, other])
@@ -145,25 +132,10 @@ def test_models_of_one_name_are_told_apart(folder, runs):
     assert editors == ("unedited", "push", "prompt", "unedited", "prompt")
 
 
-def test_every_number_is_there_in_full(runs):
-    grids, _ = printed(runs)
-    for row in grids[0].data:
-        assert row["low"] <= row["estimate"] <= row["high"]
-        assert row["n"] == 10
-        assert row["unit"] == "share"
-        needed = ("editor", "fields", "task", "version", "model", "weights", "precision", "mode")
-        assert all(name in row for name in needed)
-
-
 @pytest.fixture(scope="module")
-def told(seesaw):
-    return printed([seesaw])
-
-
-@pytest.fixture(scope="module")
-def tables(told):
+def tables(seesaw):
     """The paper's tables, by their names."""
-    return {grid.title.rpartition("(as in ")[2][:-1]: grid for grid in told[0]}
+    return {grid.title.rpartition("(as in ")[2][:-1]: grid for grid in printed([seesaw])[0]}
 
 
 def test_groups_are_as_the_metric_s_own_tables_have_them(seesaw):
@@ -190,27 +162,3 @@ def test_falls_are_counted_as_the_metric_counts_them(seesaw, tables):
     found = dict(zip(by_group.columns, by_group.rows[0][1], strict=True))
     for row in own["sets in which D falls, by group"]:
         assert found[named(row["group"])].text == str(row["falls"])
-
-
-def test_cross_property_accuracy_is_by_pair(seesaw, tables):
-    table = tables["Seesaw-CF, Table 5"]
-    assert "work" not in table.columns  # a set that asks of no other property
-    expected = {
-        named(f"{row['edited']}_{row['asked']}"): row["after"]
-        for row in seesaw.tables["cross-property"]["CP by pair"]
-        if row["edited"] in ("P19", "P21", "P27", "P101") and row["asked"]
-    }
-    names, cells = table.rows[1]
-    assert names == ["pocket", "ft-l"]
-    found = dict(zip(table.columns[:-2], (cell.text for cell in cells), strict=False))
-    assert found == {name: f"{100 * expected[name]:.1f}" for name in found}
-
-
-def test_a_kind_of_groups_that_nobody_is_of_leaves_its_table_out(told):
-    assert "Seesaw-CF, Tables 10 and 11: no run of seesaw-cf has D by race" in told[1]
-
-
-def test_flaws_have_no_unedited_row(tables):
-    rows = tables["Seesaw-CF, Table 6"].rows
-    assert {names[2] for names, _ in rows} == {"ft-l"}
-    assert [names[0] for names, _ in rows] == ["work", "language", "birth", "gender", "citizenship"]

@@ -21,20 +21,6 @@ def runs(folder):
     return [made(folder, editor).folder.path for editor in (Push(), "prompt")]
 
 
-def test_a_table_in_eighty_columns_says_what_differs(runs):
-    result = tell(*runs)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0].startswith("A        push  counterfactplus 0.1  model float32  single")
-    heads = "Metric A B B − A 99% CI p (BH) effect n"
-    assert heads in [" ".join(line.split()) for line in lines]
-    assert "differs  nothing, at 1%" in tell(runs[0], runs[0]).stdout
-    names = [line.split()[0] for line in lines if "↑" in line or "↓" in line]
-    assert names == ["ES", "PS", "NS", "NS+", "S", "EM", "PM", "NM", "NM+", "NKL", "NKL+"]
-    assert {line[:9].strip() for line in lines} >= {"differs", "effect", "CI"}
-
-
 def test_the_same_as_data(runs):
     data = json.loads(tell(*runs, "--json").stdout)
     assert data["cases"] == 10
@@ -48,13 +34,15 @@ def test_the_same_as_data(runs):
         assert each["low"] <= each["difference"] <= each["high"]
     assert "EA" in found  # details too
     data = json.loads(tell(*runs, "--metrics", "nkl", "--json").stdout)
-    assert {name[:3] for name in data["measures"]} == {"NKL"}
+    assert all(name.startswith("NKL") for name in data["measures"])
 
 
 def test_other_seeds_and_regimes_are_noted(runs, folder):
     how = Regime("batch", 3)
     other = made(folder, Push(fails=("Ann",)), regime=how, seed=1).folder.path
-    said = " ".join(tell(runs[0], other).stdout.split())
+    result = tell(runs[0], other)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    said = " ".join(result.stdout.split())
     assert "another mode: single in A, batch, 3 at once in B" in said
     assert "another seed: 0 in A, 1 in B" in said
     assert "tests and intervals are over 3 to 4 batches" in said  # which NM, and ES, have values of

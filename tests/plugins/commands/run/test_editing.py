@@ -57,17 +57,15 @@ def test_all_facts_are_written_and_kept(edited, model):
     assert all(after > before for before, after in zip(told["before"], told["after"], strict=True))
     loaded = Edit.load(place / "e.safetensors", model.digest)
     requests = [eh.Request(**fact) for fact in FACTS]
-    (after, _) = (
-        model.answer([(loaded, eh.Choose(r.text, (r.target_new,)))])[0].prob(0) for r in requests
-    )
-    assert after == pytest.approx(told["after"][0], rel=1e-4)
+    asked = [(loaded, eh.Choose(r.text, (r.target_new,))) for r in requests]
+    after = [answer.prob(0) for answer in model.answer(asked)]
+    assert after == pytest.approx(told["after"], rel=1e-4)
 
 
 def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
     monkeypatch.chdir(edited[0])
     asked = ("try", "--edit", "e.safetensors", "--max-new-tokens", 3, "--json")
     without = json.loads(tell(*asked, "--ask", QUESTION).stdout)
-    assert without["request"] is None
     assert [v["prompt"] for v in without["views"]] == [QUESTION]
     fact = ("--prompt", "{} is a citizen of", "--subject", "Sophia Loren", "--target", "Japan")
     view, _ = json.loads(tell(*asked, *fact).stdout)["views"]
@@ -77,17 +75,9 @@ def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
     assert [t["text"] for t in view["after"]["top"]] == [t["text"] for t in alone["top"]]
     table = tell(*asked[:-1], "--ask", QUESTION)
     assert "(e.safetensors)" in table.stdout
-    assert "new object" not in table.stdout
     failed(tell(*asked), 2, "a saved edit is asked nothing", "--ask")
-
-
-def test_a_saved_edit_is_for_the_weights_it_was_made_for(tell, edited, monkeypatch):
-    monkeypatch.chdir(edited[0])
-    failed(
-        tell("try", "--edit", "e.safetensors", "--model", "edited", "--ask", QUESTION),
-        4, "made for other weights",
-    )  # fmt: skip
-    failed(tell("try", "--edit", "none.safetensors", "--ask", QUESTION), 4, "none.safetensors")
+    elsewhere = tell(*asked, "--model", "edited", "--ask", QUESTION)
+    failed(elsewhere, 4, "made for other weights")
 
 
 def test_a_saved_model_is_the_edited_one(edited, model):
@@ -156,7 +146,6 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     [
         ("", "has no requests"),
         ("[1", "f:1: not JSON"),
-        ('{"prompt": "{} lives in"}', "f:1: a request has no subject and no target_new"),
         ('\n{"prompt"', "f:2: not JSON"),
         ("[3]", "item 1: a request has no prompt and no subject"),
         (json.dumps({**FACTS[0], "prompt": "lives in"}), "f:1: the prompt 'lives in' has 0 places"),

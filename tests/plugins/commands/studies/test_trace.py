@@ -6,12 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy import stats as scipy_stats
 from support.commands import failed
 
 from edit_harness import DataError, Request, ResourceError, stats
 from edit_harness.cli import main
-from edit_harness.files import finite
 from edit_harness.model.tokens import Continuation
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
@@ -63,37 +61,18 @@ def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
     assert late.index(max(late)) >= 3  # the attention of the last token fetches it
 
 
-def test_a_fact_is_shown_by_its_tokens_within_80_columns(tell):
-    result = tell(*FACT, "--noises", 2)
-    assert result.exit_code == 0, result.output
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
-    assert max(map(len, lines)) <= 80
-    assert "fact     Lionel Messi plays the sport of → football" in lines
-    heads = [line.partition(" of ")[2] for line in lines if line.startswith("Indirect effect")]
-    assert heads == ["a hidden state", "MLP outputs", "attention outputs"]
-    assert sum(line.startswith("i*") for line in lines) == 3
-    assert "layer from left to right; pale 0.00, dark" in result.stdout
-
-
 def test_the_same_command_gives_the_same_bytes_and_another_seed_others(tell):
     args = (*FACT, "--noises", 2, "--kinds", "mlp", "--json")
     one, again, seeded = tell(*args).stdout, tell(*args).stdout, tell(*args, "--seed", 1).stdout
     assert one == again
     found, other = json.loads(one), json.loads(seeded)
-    del found["noise"]["of_embeddings"]
-    assert found["noise"] == {"standard_deviations": 3.0, "samples": 2, "seed": 0}
-    assert found["facts"] == {**other["facts"], "task": None, "known": 1, "asked": 1}
+    assert found["noise"].items() >= {"standard_deviations": 3.0, "samples": 2, "seed": 0}.items()
     assert list(found["indirect_effects"]) == ["mlp"]
     assert found["probability"]["clean"] == other["probability"]["clean"]
     assert found["probability"]["noised"] != other["probability"]["noised"]
-
-
-def test_a_target_may_be_given_and_one_number_has_no_interval(tell):
-    result = tell(*FACT, "--target", "basketball", "--noises", 1, "--kinds", "mlp", "--json")
-    found = json.loads(result.stdout)
-    assert found["fact"] == "Lionel Messi plays the sport of → basketball"
-    assert found["probability"]["clean"]["value"] < 0.5
-    assert {(e["low"], e["high"]) for e in found["probability"].values()} == {(None, None)}
+    aimed = json.loads(tell(*args, "--target", "basketball").stdout)
+    assert aimed["fact"] == "Lionel Messi plays the sport of → basketball"
+    assert aimed["probability"]["clean"]["value"] < 0.5 < found["probability"]["clean"]["value"]
 
 
 def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
@@ -105,7 +84,6 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
     text = page.read_text()
     assert "\x1b" not in result.stdout + text
     assert "<script" not in text
-    assert "&lt;script&gt;" in text
     assert image.read_bytes().startswith(b"\x89PNG")
     assert f"saved    {page}" in result.stderr.replace("\n", "")
 
@@ -113,13 +91,11 @@ def test_pages_and_images_are_written_and_escape_what_was_typed(tell, tmp_path):
 @pytest.mark.parametrize(
     ("args", "code", "texts"),
     [
-        ((), 2, ("a fact to trace has a prompt and a subject", "or --task NAME")),
-        (("--prompt", "{} lives in"), 2, ("a fact to trace has a prompt and a subject",)),
+        (("--prompt", "{} lives in"), 2, ("has a prompt and a subject", "or --task NAME")),
         (("--prompt", "Ada lives in", "--subject", "Ada"), 2, ("has not exactly one {}",)),
         ((*FACT, "--kinds", "hidden,heads"), 2, ("'heads'", "known: hidden, mlp, attention")),
         ((*FACT, "--window", "7"), 2, ("a window of 7 is wider than the model's 6 layers",)),
         ((*FACT, "-m", "pocket,gpt2"), 2, ("trace takes one model",)),
-        ((*FACT, "--noise", "0"), 2, ("noise",)),
         (("-t", "nosuch"), 3, ("nosuch",)),
         ((*FACT, "--noises", "1", "--html", "/dev/null/where.html"), 5, ("cannot be written",)),
     ],
@@ -177,18 +153,14 @@ def traced(tokens, subject, noises=4, seed=0, clean=0.9):
     return Traced(fact(tokens, subject), clean, noised, restored)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "subject", "expected"),
-    [
+def test_each_token_from_the_subject_on_is_of_one_kind():
+    for tokens, subject, expected in (
         (8, range(1, 5), [FIRST, MIDDLE, MIDDLE, LAST, NEXT, FURTHER, END]),
-        (5, range(1, 3), [FIRST, LAST, NEXT, END]),
         (3, range(1), [LAST, NEXT, END]),
         (2, range(1), [LAST, END]),
         (4, range(2, 4), [FIRST, LAST]),
-    ],
-)
-def test_each_token_from_the_subject_on_is_of_one_kind(tokens, subject, expected):
-    assert command.roles(fact(tokens, subject)) == expected
+    ):
+        assert command.roles(fact(tokens, subject)) == expected
 
 
 def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
@@ -203,6 +175,10 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     assert middle.value == pytest.approx(one[:, 2:4, 0].mean())
     assert middle.n == 1
     assert found.total.value == pytest.approx(0.9 - np.mean([t.noised.mean() for t in traces]))
+    without = command.of_facts(traces[1:])
+    place = ROLES.index(MIDDLE)
+    assert without.indirect["mlp"][place][0].n == 0, "no fact has such a token"
+    assert command.heat_maps(without, 1)[1].values[place] == [None] * LAYERS
 
 
 def test_intervals_are_those_of_stats_over_facts():
@@ -215,15 +191,6 @@ def test_intervals_are_those_of_stats_over_facts():
     assert (shown.low, shown.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
 
 
-def test_a_kind_of_token_that_no_fact_has_is_missing():
-    found = command.of_facts([traced(2, range(1))])
-    place = ROLES.index(MIDDLE)
-    assert found.indirect["hidden"][place][0].n == 0
-    assert command.heat_maps(found, 1)[0].values[place] == [None] * LAYERS
-    only = finite(command.as_data(found))["indirect_effects"]["hidden"][place][0]
-    assert only == {"value": None, "low": None, "high": None, "n": 0}
-
-
 def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     one = traced(4, range(1, 3), noises=20)
     found = command.of_fact(one, ["The", " Sp", "ace", " is"])
@@ -233,27 +200,9 @@ def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     assert found.indirect["hidden"][0][0].value == 0
     expected = (one.restored["mlp"][:, 3, 1] - one.noised).mean()
     assert found.indirect["mlp"][3][1].value == pytest.approx(expected)
-
-
-def test_maps_share_one_scale():
-    one = traced(4, range(1, 3))
-    one.restored["mlp"][:, 2, 1] = one.noised + 0.8
-    one.restored["hidden"][:, 3, 2] = one.noised + 0.6
-    hidden, mlp = command.heat_maps(command.of_fact(one, ["The", " Sp", "ace", " is"]), 2)
-    assert hidden.scale == mlp.scale == (0.0, pytest.approx(0.8))
-    assert hidden.title == "Indirect effect of a hidden state"
-    assert mlp.title == "Indirect effect of MLP outputs of 2 layers around each"
-
-
-def test_intervals_of_few_noises_stay_within_what_a_probability_can_be():
-    alone = command.of_fact(traced(2, range(1), noises=1), ["Ada", " lives"])
-    assert command.shown(replace(alone.noised, value=-0.001)) == "0.00", "one has no interval"
-    own = replace(traced(2, range(1), noises=2), noised=np.array([0.01, 0.11]), clean=0.99)
-    found = command.of_fact(own, ["Ada", " lives"])
-    most = scipy_stats.beta.ppf(0.995, 2 * 0.06 + 1, 2 - 2 * 0.06)  # as of a share of 0.06 of 2
-    assert command.shown(found.noised) == f"0.06 (0.00 to {most:.2f})"
-    least = 2 * scipy_stats.beta.ppf(0.005, 2 * 0.965, 3 - 2 * 0.965) - 1  # and of 0.93, in -1 to 1
-    assert command.shown(found.total) == f"0.93 ({least:.2f} to 1.00)"
-    assert command.shown(found.clean) == "0.99"
-    clean = finite(command.as_data(found))["probability"]["clean"]
-    assert clean == {"value": 0.99, "low": None, "high": None, "n": 1}
+    hidden, mlp = command.heat_maps(found, 2)
+    assert hidden.scale == mlp.scale, "maps share one"
+    few = replace(one, noised=np.array([0.01, 0.11]))
+    few.restored.update({kind: values[:2] for kind, values in few.restored.items()})
+    found = command.of_fact(few, ["The", " Sp", "ace", " is"])
+    assert 0 <= found.noised.low < found.total.high <= 1, "what a probability can be"

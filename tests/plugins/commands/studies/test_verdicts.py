@@ -66,7 +66,6 @@ def test_an_interval_of_another_level_is_taken_to_ours():
         (0.6, verdicts.LEAST, 0.09, 0.1, OUTSIDE),
         (0.4, verdicts.LEAST, 0.09, 0.05, OUTSIDE),
         (0.6, verdicts.LEAST, 0.2, 0.1, UNTOLD),
-        (0.6, verdicts.LEAST - 1, 0.2, 0.2, UNTOLD),
         (0.9, verdicts.LEAST - 1, 0.2, 0.2, UNTOLD),
         (0.5, 100, math.inf, 0.1, UNTOLD),
         (math.nan, 100, 1.0, 1.0, APART),
