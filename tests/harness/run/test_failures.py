@@ -98,7 +98,7 @@ def test_a_device_that_failed_ends_the_run_without_rows_of_what_was_at_work(mode
 def test_wherever_memory_is_short_the_numbers_stay(model, monkeypatch, nth, rows):
     """Once, at some pass, or whenever a batch has more than two rows."""
     expected = ran(model, Push())
-    plain, passes, told = type(model).logits, count(1), []
+    plain, budget, passes, told = type(model).logits, model.batch_tokens, count(1), []
 
     def short(self, batch, *args, **kwargs):
         if next(passes) == nth or (rows and len(batch.ids) > rows):
@@ -110,6 +110,7 @@ def test_wherever_memory_is_short_the_numbers_stay(model, monkeypatch, nth, rows
         patch.setattr(type(model), "logits", short)
         (records,) = worked(model, Push(), PLAN, before, tell=told.append)
     before.guard.verify()
+    assert not rows or model.batch_tokens < budget
     assert not rows or "memory did not suffice: batches are of" in " ".join(told)
     same(records, expected)
 

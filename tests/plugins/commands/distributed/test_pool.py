@@ -140,9 +140,12 @@ def test_the_work_of_the_dead_returns_whole(bench, alone, size, at, died):
         assert f"{died} died, the last of them: killed; others did their work" in folder.notes
 
 
-def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench, alone):
-    (folder,) = bench.run(together(2, lambda worker, unit, count: count == 1))
-    assert rows(folder) == alone
+def test_who_dies_again_and_again_but_gets_further_costs_nothing(bench):
+    """A sequence is one job, whose deaths are counted since its last row."""
+    regime = Regime("sequential", 3)
+    (expected,) = bench.run(where="alone", regime=regime)
+    (folder,) = bench.run(together(2, lambda worker, unit, count: count == 1), regime=regime)
+    assert rows(folder) == rows(expected)
     assert bench.workers.started > 10
 
 
