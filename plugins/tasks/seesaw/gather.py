@@ -197,11 +197,11 @@ def edited_in(folder: Path) -> Iterator[Person]:
     A column is a property, a cell the ids of its values. Raises `DataError` for another layout.
     """
     for path in sorted(folder.rglob("*_subj.csv")):
-        heads, *rows = files.rows(path, 1)
-        if heads[0] != "Name":
+        rows = files.rows(path, 1)
+        if not rows or rows[0][0] != "Name":
             raise DataError(f"{path} has no column Name", "give the authors' table as it is")
-        for row in rows[1:]:  # the first has the properties' names
-            told = dict(zip(heads, row, strict=False))
+        for row in rows[2:]:  # the second has the properties' names
+            told = dict(zip(rows[0], row, strict=False))
             own = {prop: told[prop].split(", ") for prop in USED if told.get(prop, NONE) != NONE}
             yield Person(told["Name"], own)
 

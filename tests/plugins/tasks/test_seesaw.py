@@ -283,6 +283,12 @@ def test_the_composition_counts_as_the_paper_does(tmp_path):
         ("P21_P101", 2, 2, 12, 6, 20, 4, "0-1"),
         ("all", 4, 2, 24, 18, 40, 6, "0-1"),
     ]
+    (tags,) = (rows for title, rows in tables.items() if title.startswith("tags of the 12 people"))
+    told = [
+        sum(bool(each[name]) for each in SUBJECTS.values()) for name in ("gender", "race", "geo")
+    ]
+    assert [row["people"] for row in tags] == told
+    assert [row["percent"] for row in tags] == [100 * count / 12 for count in told]
 
 
 def test_a_sample_is_of_each_group_and_in_order(tmp_path):

@@ -144,6 +144,28 @@ def test_what_two_files_say_of_a_person_is_put_together(tables, tmp_path):
     assert tags["Q1"]["values"]["P101"] == ["physics", "chemistry"]
 
 
+EDITED = """,Name,P91,P101,P21,P172
+0,Prop Name,orientation,field of work,gender,ethnic group
+1,Ana,N/A,"Q2329, Q413",N/A,N/A
+2,Eva,Q1,Q7,Q6581072,Q12
+"""
+
+
+def test_the_authors_tables_of_edited_people_have_names_alone(tables, tmp_path):
+    """They lie in a folder below; who has an id by the other files is told of there."""
+    (tables / "eval").mkdir()
+    (tables / "eval" / "all_subj.csv").write_text(EDITED)
+    tags = made(SeesawCF(), tmp_path, str(tables))
+    assert tags["Q1"]["values"]["P101"] == ["physics", "chemistry"]
+    assert tags["Eva"] == {
+        "name": "Eva", "gender": "female", "race": ["Black"], "geo": ["Africa"], "dead": False,
+        "values": {},
+    }  # fmt: skip
+    (tables / "eval" / "all_subj.csv").write_text("Code,P21\n")
+    with pytest.raises(DataError, match=r"all_subj.csv has no column Name"):
+        made(SeesawCF(), tmp_path, str(tables))
+
+
 @pytest.mark.parametrize("said", [[], {"Q1": {"name": "Ana"}}])
 def test_subjects_that_are_not_of_the_layout(tables, tmp_path, said):
     write(tables / "P101_subject_info.json", said)
@@ -273,7 +295,10 @@ def test_without_tables_gender_and_death_are_known(server, data, tmp_path):
     lines = []
     tags = made(SeesawCF(str(data)), tmp_path / "made", "wikidata", lines)
     assert (tags["Q3"]["gender"], tags["Q3"]["race"], tags["Q4"]["dead"]) == ("male", [], True)
-    assert lines[0] == f"{data} has no *_ethnic_groups.csv, so nobody has race or region"
+    assert lines[:2] == [
+        "wikidata asked for 6 people by id, and 2 by name",
+        f"{data} has no *_ethnic_groups.csv, so nobody has race or region",
+    ]
 
 
 def test_people_who_are_made_up_are_not_asked_for(server, tmp_path):
