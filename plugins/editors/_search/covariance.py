@@ -25,6 +25,7 @@ from edit_harness.files import replacing, sha256_of
 from edit_harness.model.hooks import inputs_of
 from edit_harness.model.model import Model
 from edit_harness.model.reuse import NOWHERE
+from edit_harness_plugins.inputs import file_at
 
 ROWS = 16
 """Texts of a forward pass: the sums do not depend on it but for rounding."""
@@ -203,8 +204,7 @@ def layers_of(path: Path) -> set[int]:
 
 def load(path: Path, model: Model, layer: int) -> Covariance:
     """Read one layer's moment. Raises `DataError` if it is not of this model and layer."""
-    if not path.is_file():
-        raise DataError(f"there is no file {path}", "name a file of second moments")
+    file_at(str(path), "name a file of second moments")
     if layer not in layers_of(path):
         raise DataError(f"{path} has no second moment of layer {layer}")
     with safe_open(path, framework="pt") as file:
