@@ -1,8 +1,17 @@
-"""Nets are cast by `python -m tests.contracts`; here, that they see what moves."""
+"""Nets are cast by `python -m tests.contracts`; here the quick one, and that they see what moves."""
 
 import pytest
 
-from tests.contracts import nets
+from tests.contracts import nets, transcripts
+
+
+def test_commands_print_what_they_printed():
+    """If it is meant: `python -m tests.contracts transcripts --write`, and read the difference.
+
+    Numbers of JSON have all their digits, which another processor rounds otherwise.
+    """
+    said = nets.changes(nets.stored("transcripts"), transcripts.cast(), nets.TOLERANCE)
+    assert not [line for line in said if "--json" not in line]
 
 
 @pytest.mark.parametrize(

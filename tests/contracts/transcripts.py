@@ -69,6 +69,7 @@ def _environment(folder: str) -> dict[str, str]:
     return {
         "COLUMNS": "80",
         "EDIT_HARNESS_CACHE": f"{folder}/cache",
+        "HF_HUB_OFFLINE": "1",
         "NO_COLOR": "1",
         "TERM": "dumb",
     }

@@ -105,8 +105,9 @@ def test_before_and_after_over_other_cases_say_so(folder):
 def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):
     other = made(folder, Push(), count=3)
     heads, names = facts.labels([*runs, other])
-    assert heads == ["Editor", "Fields"]
-    assert names == [["push", "fails=Ann"], ["prompt", ""], ["push", ""]]
+    assert heads == ["Editor", "Fields", "Data"], "whatever editors they are of"
+    assert [own[:2] for own in names] == [["push", "fails=Ann"], ["prompt", ""], ["push", ""]]
+    assert names[0][2] == names[1][2] != names[2][2]
     heads, names = facts.labels([runs[1], runs[1]])
     assert heads == ["Editor", "Run"]
 
