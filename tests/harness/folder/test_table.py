@@ -244,6 +244,13 @@ def test_cases_are_those_that_were_written_or_it_is_said(tmp_path):
         folder.cases()
 
 
+def test_a_strangers_row_has_numbers_for_values():
+    line = log.encoded(0, "0" * 12, Record("a", "ok", {"m": {"x": None}}).row)
+    assert Record.read(line).values == {"m": {"x": None}}
+    with pytest.raises(ValueError, match="got `null`"):
+        Record.read(line, strict=True)
+
+
 def test_half_of_a_surrogate_pair_survives_the_log():
     """A model may write one, and msgspec reads none."""
     for each in (Record("a", "ok", {}, after=[{"text": "x\ud800y"}]), Record("q\ud800", "ok", {})):

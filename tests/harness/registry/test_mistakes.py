@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -36,6 +37,13 @@ def test_what_an_import_changes_is_put_back_and_named(name):
                 raise error
         assert not guard.changes(before, guard.read())
         assert went.notes == [f"changed {name} while it was loaded; that was put back"]
+
+
+def test_libraries_that_are_not_loaded_are_not_watched(monkeypatch):
+    """Nor imported for it: most commands need neither."""
+    for name in ("numpy", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert guard.put_back({"gradient mode": None, "numpy's random state": None}) == []
 
 
 def test_what_is_printed_while_plugins_are_at_work_goes_where_messages_go(capsys):

@@ -81,6 +81,13 @@ def command(folder, out, *flags):
 # Code.
 
 
+def test_code_that_only_the_tokenizer_needs_is_refused(folder):
+    path = folder / "tokenizer_config.json"
+    own = {"auto_map": {"AutoTokenizer": ["own.Own", None]}, "tokenizer_class": "Own"}
+    path.write_text(json.dumps(own))
+    assert "MODEL needs code of its own" in refusal(folder)
+
+
 def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
     """Refused without, run with; what was run is part of what identifies the model."""
     said = refusal(coded)

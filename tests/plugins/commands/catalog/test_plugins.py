@@ -63,6 +63,9 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     assert (row["version"], row["from"], row["state"]) == ("3.1", str(site), "loaded")
     assert (row["modules"], row["provides"]) == (["quiz_good"], {"tasks": ["quiz"]})
     assert row["notes"] == ["changed the environment while it was loaded; that was put back"]
+    code, out, _ = tell(capsys, "plugins", "--block-plugins", "quiz-good")
+    assert "quiz-good 3.1  LEFT OUT" in out
+    assert "because  EDIT_HARNESS_BLOCK names it" in out
     code, out, _ = tell(capsys, "plugins")
     assert code == 0
     assert "quiz-good 3.1\n  from       " in out

@@ -105,3 +105,8 @@ def test_what_show_refuses(tell, arguments, code, part):
     assert result.exit_code == code
     assert part in result.stderr
     assert result.stdout == ""
+
+
+def test_a_column_is_explained_by_each_metric_that_has_it(tell):
+    assert "column ES of metric success" in told(tell("ES"))
+    assert strict(tell("es", "--json").stdout).keys() == {"success"}
