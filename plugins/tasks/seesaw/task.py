@@ -115,11 +115,8 @@ class SeesawCF(SampledTask):
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the sets as the paper prints it, who has tags, and what is asked."""
         asked = files.people(self._all_records)
-        tags = [
-            {"tag": tag, "people": count, "percent": 100 * count / len(asked)}
-            for tag, count in self.people.tagged(asked).items()
-            if asked
-        ]
+        tagged, whole = self.people.tagged(asked).items(), max(len(asked), 1)
+        tags = [{"tag": tag, "people": n, "percent": 100 * n / whole} for tag, n in tagged]
         of_tags = {f"tags of the {len(asked):,} people who are asked for": tags}
         return {files.TITLE: files.table(self._records), **of_tags, **of_cases(self.cases())}
 
