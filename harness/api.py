@@ -101,7 +101,7 @@ def _specified(
     own = {name: value for name, value in settings.items() if name in known and value is not None}
     own |= {} if task is None else {"task": task}
     loading = {name: value for name, value in settings.items() if name not in known}
-    arguments = [*known, *MODEL_ARGUMENTS, *evaluate.__kwdefaults__]
+    arguments = [*known, *MODEL_ARGUMENTS, *(evaluate.__kwdefaults__ or ())]
     if unknown := [name for name in loading if name not in MODEL_ARGUMENTS]:
         raise UsageError(
             f"evaluate has no argument {unknown[0]!r}{suggestion(unknown[0], arguments)}",

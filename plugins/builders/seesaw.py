@@ -17,7 +17,7 @@ from edit_harness import DataError, UsageError
 from edit_harness.errors import counted
 from edit_harness.registry.settings import Count, Natural
 from edit_harness_plugins.commands.authoring import Builder, Knows, Material
-from edit_harness_plugins.inputs import refuse
+from edit_harness_plugins.inputs import file_at, refuse
 from edit_harness_plugins.people import BETWEEN, read
 
 from . import files, templates, triples
@@ -111,14 +111,14 @@ class Seesaw(Builder):
         ]
         refuse(material.triples, barred, "write a triple for each value")
         words = templates.read(material.templates) if material.templates else {}
-        tags = read(files.given(self.tags, "tags"), lists=True) if self.tags else []
+        tags = read(file_at(self.tags, "tags=FILE"), lists=True) if self.tags else []
         people = people_of(facts, tags)
         if not people:
             raise DataError(
                 f"no fact in {material.triples} is about a person",
                 f"name the relations as Wikidata does: {', '.join(PROPERTIES)}",
             )
-        more = triples.read(files.given(self.places, "places")) if self.places else []
+        more = triples.read(file_at(self.places, "places=FILE")) if self.places else []
         return Source(people, [*facts, *more], phrases_of(words))
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:

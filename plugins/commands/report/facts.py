@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -101,8 +102,7 @@ def labels(
     """Return the heads that tell runs apart, and what each run has there.
 
     ``always`` are there in any case, `WHAT` where runs differ in it, the others where two runs differ that
-    are equal in all those.
-    Of fields only those are shown in which runs of one editor differ.
+    are equal in all those. Of fields only those are shown in which runs of one editor differ.
     """
     told = [facts(run) for run in runs]
     for run, own in zip(runs, told, strict=True):
@@ -113,13 +113,16 @@ def labels(
         own["Fields"] = _settings({k: v for k, v in kept if any(f.get(k) != v for f in fields)})
     heads = list(always)
     for head in TELLING:
-        same = WHAT.get(head, heads)
-        alike = grouped(told, lambda own, same=same: tuple(own[each] for each in same))
+        alike = grouped(told, partial(_cells, WHAT.get(head, heads)))
         if head not in heads and any(len({own[head] for own in some}) > 1 for some in alike):
             heads.append(head)
-    if len(grouped(told, lambda own: tuple(own[head] for head in heads))) < len(told):
+    if len(grouped(told, partial(_cells, heads))) < len(told):
         heads.append("Run")
-    return heads, [[own[head] for head in heads] for own in told]
+    return heads, [[*_cells(heads, own)] for own in told]
+
+
+def _cells(heads: Sequence[str], own: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(own[head] for head in heads)
 
 
 def grouped(every: Sequence[T], kind: Callable[[T], object]) -> list[list[T]]:

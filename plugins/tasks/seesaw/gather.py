@@ -29,8 +29,6 @@ GENDER, GROUP, DEATH = "P21", "P172", "P570"
 VALUED = ("P101", "P27", "P19")
 """The properties whose values are known by label."""
 USED = (GENDER, GROUP, DEATH, *VALUED)
-NONE = "N/A"
-"""What a cell of the authors' tables is without a value."""
 
 ADDRESS = "https://query.wikidata.org/sparql"
 VARIABLE = "EDIT_HARNESS_WIKIDATA"
@@ -174,15 +172,10 @@ def people_in(folder: Path) -> dict[str, Person]:
                 '{ID: {"name": ..., "properties": {"P21": [...], ...}}}',
             ) from None
         for person, info in said.items():
-            own = found.setdefault(person, Person(info.name, {}))
-            for prop in filter(info.properties.__contains__, USED):
-                values = map(str, info.properties[prop])
-                own.properties[prop] = _different([*own.properties.get(prop, ()), *values])
-    ids = {said.name: person for person, said in found.items()}
-    for said in edited_in(folder):
-        own = found.setdefault(ids.get(said.name, said.name), Person(said.name, {}))
-        for prop, codes in said.properties.items():
-            own.properties[prop] = _different([*own.properties.get(prop, ()), *codes])
+            _add(found, person, Person(info.name, info.properties))
+    ids = {known.name: person for person, known in found.items()}
+    for edited in edited_in(folder):
+        _add(found, ids.get(edited.name, edited.name), edited)
     if not found:
         raise DataError(
             f"{folder} has no file *_subject_info.json, and no *_subj.csv",
@@ -191,10 +184,16 @@ def people_in(folder: Path) -> dict[str, Person]:
     return found
 
 
+def _add(found: dict[str, Person], person: str, said: Person) -> None:
+    own = found.setdefault(person, Person(said.name, {})).properties
+    for prop in filter(said.properties.__contains__, USED):
+        own[prop] = _different([*own.get(prop, ()), *map(str, said.properties[prop])])
+
+
 def edited_in(folder: Path) -> Iterator[Person]:
     """Yield the people of the authors' tables of edited subjects, which have no ids.
 
-    A column is a property, a cell the ids of its values. Raises `DataError` for another layout.
+    A column is a property, a cell the ids of its values, or N/A. Raises `DataError` for another layout.
     """
     for path in sorted(folder.rglob("*_subj.csv")):
         rows = files.rows(path, 1)
@@ -202,7 +201,7 @@ def edited_in(folder: Path) -> Iterator[Person]:
             raise DataError(f"{path} has no column Name", "give the authors' table as it is")
         for row in rows[2:]:  # the second has the properties' names
             told = dict(zip(rows[0], row, strict=False))
-            own = {prop: told[prop].split(", ") for prop in USED if told.get(prop, NONE) != NONE}
+            own = {prop: ids.split(", ") for prop, ids in told.items() if ids != "N/A"}
             yield Person(told["Name"], own)
 
 

@@ -225,7 +225,7 @@ def test_open_prompts_of_a_property_alone(material, tmp_path):
 def test_what_nothing_can_be_made_of_is_refused(material):
     with pytest.raises(UsageError, match="there is no set 'P21_P99'"):
         built(material, sets=("P21_P99",))
-    with pytest.raises(DataError, match="places: there is no file"):
+    with pytest.raises(DataError, match="there is no file"):
         built(material, places="nope.json")
     with pytest.raises(DataError, match="no case"):
         built(Material(material.triples, None, lambda asked: [False] * len(asked)))

@@ -27,5 +27,5 @@ def test_damaged_files_and_what_is_not_there_are_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=message):
             list(texts(str(tmp_path / name)))
-    with pytest.raises(DataError, match=r"there is no corpus 'nowhere'\n.*wikipedia"):
+    with pytest.raises(DataError, match=r"there is no file .nowhere.\n.*wikipedia"):
         texts("nowhere")
