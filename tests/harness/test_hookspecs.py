@@ -84,7 +84,7 @@ def test_a_broken_file_is_told_where_its_command_is_missed(tell, tmp_path, monke
     assert "greeting.py could not be loaded: SyntaxError" in " ".join(tell("hello").stderr.split())
     monkeypatch.setenv(packages.FILES, str(tmp_path / "none.py"))
     result = tell("--help")
-    assert result.exit_code == 0
+    assert result.exit_code == 2
     assert "there is no such Python file" in " ".join(result.stderr.split())
 
 
