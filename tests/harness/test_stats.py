@@ -55,6 +55,15 @@ def test_too_few_cases_for_an_interval(cases, made, given):
     np.testing.assert_equal(astuple(found), (0.5 if cases else NAN, NAN, NAN, cases))
 
 
+def test_one_batch_has_no_interval_whatever_the_summary():
+    def medians(columns):
+        return {name: float(np.median(values)) for name, values in columns.items()}
+
+    values = np.array([0.0, 1.0, 5.0])
+    found = estimates({"a": values}, medians, groups=np.zeros(3))["a"]
+    np.testing.assert_equal(astuple(found), (1.0, NAN, NAN, 3))
+
+
 def test_an_interval_is_of_the_values_alone():
     """Item 24 of issue 18: there is no seed to shop for, and no order of the rows."""
     values = np.random.default_rng(3).exponential(size=40)
