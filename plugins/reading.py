@@ -44,9 +44,9 @@ def check_writable(parent: Path) -> None:
         TemporaryFile(dir=parent).close()
 
 
-def statuses_of(folder: RunFolder, *, whole: bool = False) -> dict[Visit, str]:
+def statuses_of(folder: RunFolder) -> dict[Visit, str]:
     """Return the statuses of a folder's records by their visits; see `RunFolder.records`."""
-    found = folder.records(whole=whole)
+    found = folder.records()
     visits = zip(found.cases, found.states.tolist(), strict=True)
     return dict(zip(visits, found.statuses, strict=True))
 

@@ -133,9 +133,7 @@ def side_effects(run: Results) -> SideEffects:
     return SideEffects(run)
 
 
-def effects(
-    control: str, seen: Sequence[Seen], *, last: bool, level: float = LEVEL
-) -> Iterator[Effect]:
+def effects(control: str, seen: Sequence[Seen], *, last: bool) -> Iterator[Effect]:
     """Yield a control's measures over one or more edited models.
 
     The units of intervals are the models, since all documents share an edit; of one model, or if only the
@@ -148,7 +146,7 @@ def effects(
         marks = {s: (b.marks[name], a.marks[name]) for s, (b, a) in pairs.items()}
         used = list(marks.values())[-1:] if last else list(marks.values())
         first, _ = used[0]
-        found = estimated(used, level)
+        found = estimated(used)
         yield Effect(
             control=control,
             name=name,
@@ -163,7 +161,7 @@ def effects(
         )
 
 
-def estimated(pairs: Pairs, level: float) -> dict[str, Estimate]:
+def estimated(pairs: Pairs) -> dict[str, Estimate]:
     """Return a measure ``before``, ``after``, and the ``change``: after less before."""
     single, how = len(pairs) == 1, pairs[0][0].how
     each = [_documents(pair) for pair in pairs]
@@ -176,7 +174,7 @@ def estimated(pairs: Pairs, level: float) -> dict[str, Estimate]:
         return {**sums, "change": sums["after"] - sums["before"]}
 
     before = None if single else summed(columns)["before"]
-    found = stats.estimates(columns, summed, {"change": _limits(pairs, before)}, level=level)
+    found = stats.estimates(columns, summed, {"change": _limits(pairs, before)}, level=LEVEL)
     if not single and len(pairs) < ENOUGH:
         found["change"] = replace(found["change"], low=math.nan, high=math.nan)
     return found

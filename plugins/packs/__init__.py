@@ -9,6 +9,7 @@ PACKS = {
     "counterfactplus-table1": "CounterFact+: neighborhood score",
     "counterfactplus-table2": "CounterFact+: neighborhood magnitude",
     "counterfactplus-table3": "CounterFact+: neighborhood divergence",
+    "seesaw-table4": "Seesaw-CF: what edits change in other properties",
     "seesaw-table5": "Seesaw-CF: other properties of the edited person",
     "seesaw-table10": "Seesaw-CF: confidence about others, by race",
     "seesaw-table12": "Seesaw-CF: confidence about others, by region",

@@ -208,9 +208,8 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
-    measure, preview = each.run.measures[column.measure], each.run.manifest.preview
-    floor = preview.floor if preview else 0.0
-    line = MeasureRow(column.measure, measure, None, estimate, floor=floor)
+    measure, half = each.run.measures[column.measure], each.run.manifest.preview
+    line = MeasureRow(column.measure, measure, None, estimate, floor=half.floor if half else 0.0)
     data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 

@@ -16,7 +16,7 @@ def graded(*values, documents="same", **fields):
 
 
 def summed(*seen, last=False):
-    (effect,) = effects("mine", seen, last=last, level=LEVEL)
+    (effect,) = effects("mine", seen, last=last)
     return effect
 
 
@@ -79,8 +79,8 @@ def test_only_equal_documents_are_paired_and_others_are_told():
     other = Seen(2, graded(1), graded(0, documents="other"))
     seen = [Seen(1, graded(1), graded(0)), other]
     assert summed(*seen).models == 1
-    assert list(effects("mine", [other], last=False, level=LEVEL)) == []
-    assert list(effects("mine", seen, last=True, level=LEVEL)) == []
+    assert list(effects("mine", [other], last=False)) == []
+    assert list(effects("mine", seen, last=True)) == []
     why = "the documents of 1 of 2 edited models are not those of before"
     assert left_out(seen, last=False) == {"": why}
 
@@ -102,7 +102,7 @@ def measured(left_out=(), **marks):
 def test_a_measure_without_a_number_is_left_out_with_the_reason(after, why):
     before = measured(acc=(0.0,), ppl=(1.0,))
     seen = [Seen(1, before, after), Seen(2, before, before)]
-    (effect,) = effects("mine", seen, last=False, level=LEVEL)
+    (effect,) = effects("mine", seen, last=False)
     assert effect.name == "acc"
     ((name, said),) = left_out(seen, last=False).items()
     assert name == "ppl"

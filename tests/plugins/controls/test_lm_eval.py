@@ -94,7 +94,7 @@ def test_what_its_marks_come_to_is_what_it_says(own, model, task, documents, bet
     control = loaded(task, own, model)
     expected = theirs(control._lm, own)["results"][task]
     stored = encode_answer(control.examine())
-    found = list(effects(task, [Seen(1, stored, stored)], last=False, level=0.99))
+    found = list(effects(task, [Seen(1, stored, stored)], last=False))
     assert len(found) == 2
     for effect in found:
         assert effect.before == pytest.approx(expected[f"{effect.name},none"])

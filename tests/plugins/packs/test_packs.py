@@ -75,6 +75,16 @@ def test_counterfactplus_is_as_printed(plugins, tables, number, metric):
         assert metric == "NKL" or cell.rounding == 0.005
 
 
+def test_seesaw_table_4_is_as_printed(plugins, tables):
+    pack = packs.read(plugins, "seesaw-table4")
+    printed = {
+        "all" if row["pair"] == "mean" else row["pair"]: row["GPT-J"]
+        for row in tables["seesaw_cf"]["table4"]["rows"]
+    }
+    assert {c.column: c.value for c in pack.cells} == printed
+    assert {c.column for c in pack.cells if c.apart} == {"all", "citizenship/birth"}
+
+
 def test_seesaw_table_5_is_as_printed(plugins, tables):
     pack = packs.read(plugins, "seesaw-table5")
     printed = {

@@ -109,9 +109,8 @@ class Reproduction:
         assert ours is not None  # a number that is missing is told apart
         if self.contents.compares == "figures":
             return of_figure(ours, cell)
-        row = [c.value for c in self.contents.cells if (c.row, c.column) == (cell.row, cell.column)]
         allowed = tolerance(ours, cell, self.contents.level)
-        return of_value(ours, cell.value, allowed, coarsest(row, cell.rounding))
+        return of_value(ours, cell.value, allowed, coarsest(cell, self.contents.cells))
 
     def _apart(self, cell: Expected) -> str:
         """Say why a number has none of ours beside it that could be compared; nothing if it has."""
@@ -157,9 +156,11 @@ def tolerance(ours: Estimate, cell: Expected, level: float) -> float:
     return cell.rounding + (math.inf if math.isnan(half) else math.hypot(half, theirs))
 
 
-def coarsest(others: Sequence[float], rounding: float) -> float:
-    """Return the greatest tolerance that says something of a column: a quarter of its printed spread."""
-    return max((max(others) - min(others)) / TELLING, 2 * rounding)
+def coarsest(cell: Expected, cells: Sequence[Expected]) -> float:
+    """Return the greatest tolerance that says something: a quarter of its column's spread, or of all if it is alone."""
+    beside = [c.value for c in cells if (c.row, c.column) == (cell.row, cell.column)]
+    others = beside if len(beside) > 1 else [c.value for c in cells if not c.apart]
+    return max((max(others) - min(others)) / TELLING, 2 * cell.rounding)
 
 
 def of_value(ours: Estimate, printed: float, allowed: float, most: float) -> Ruling:

@@ -77,8 +77,16 @@ def test_a_verdict_is_what_its_words_say(ours, n, allowed, most, verdict):
 
 
 def test_what_would_let_a_quarter_of_the_table_pass_says_nothing():
-    assert verdicts.coarsest([0.1, 0.5, 0.3], 0.005) == pytest.approx(0.1)
-    assert verdicts.coarsest([1.0, 1.0], 0.005) == pytest.approx(0.01)
+    column = [printed(value, places=2) for value in (0.1, 0.5, 0.3)]
+    assert verdicts.coarsest(column[0], column) == pytest.approx(0.1)
+    assert verdicts.coarsest(column[0], column[:1] * 2) == pytest.approx(0.01)
+
+
+def test_of_a_number_alone_in_its_column_the_whole_table_tells():
+    values = {"a": -0.17, "b": 0.01, "c": -0.05}
+    table = [Expected("m", "e", column, value, places=2) for column, value in values.items()]
+    table.append(Expected("m", "e", "all", 5.0, places=2, apart="over other cases"))
+    assert verdicts.coarsest(table[0], table) == pytest.approx(0.18 / 4)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
