@@ -268,8 +268,6 @@ def _needs_code(path: str) -> tuple[str, str]:
 def _explain(path: str, error: BaseException) -> tuple[str, str]:
     """Return cause and remedy of a failed load."""
     text, folder = " ".join(str(error).split()), Path(path)
-    if "custom code" in text:
-        return _needs_code(path)
     if folder.is_dir():
         if not (folder / "config.json").exists():
             return f"the folder {path} has no config.json", LAYOUT
