@@ -233,11 +233,15 @@ class Results:
         return measures_of(self.metrics)
 
     @property
+    def floor(self) -> float:
+        """The effect of rounding alone, in nats."""
+        return self.manifest.preview.floor if self.manifest.preview else 0.0
+
+    @property
     def lines(self) -> list[report.MeasureRow]:
         """The lines of the table, with details."""
-        floor = self.manifest.preview.floor if self.manifest.preview else 0.0
         told = self.estimates, self.immediate, self.retention
-        return list(report.lines(self.measures, *told, floor))
+        return list(report.lines(self.measures, *told, self.floor))
 
     def shown(self, verbose: bool = False) -> list[report.MeasureRow]:
         """Return the lines of the table, details left out unless asked for."""

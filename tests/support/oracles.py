@@ -1,7 +1,9 @@
-"""What tests of several rooms compare with: Hall's interval in its own form, all log-probabilities of answers."""
+"""What tests of several rooms compare with: Hall's interval, log-probabilities of answers, cosines of texts."""
 
 import itertools
 import math
+import re
+from collections import Counter
 
 import numpy as np
 import torch
@@ -32,3 +34,23 @@ def logprobs(answers) -> torch.Tensor:
         else:
             found += answer.logprobs.tolist()
     return torch.tensor(found)
+
+
+def tf_idf_cosine(fitted, one, other):
+    """Return the cosine of two texts by the formula of scikit-learn's documentation."""
+
+    def split(text):
+        return re.findall(r"(?u)\b\w\w+\b", text.lower())
+
+    known = {word for text in fitted for word in split(text)}
+    idf = {
+        word: math.log((1 + len(fitted)) / (1 + sum(word in split(t) for t in fitted))) + 1
+        for word in known
+    }
+
+    def vector(text):
+        return {word: n * idf[word] for word, n in Counter(split(text)).items() if word in known}
+
+    a, b = vector(one), vector(other)
+    norm = math.sqrt(sum(x * x for x in a.values()) * sum(x * x for x in b.values()))
+    return sum(a[word] * b.get(word, 0) for word in a) / norm if norm else 0.0

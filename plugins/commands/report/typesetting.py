@@ -208,8 +208,8 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
 
 
 def _number(each: Subsets, column: Column, estimate: Estimate, when: str) -> Number:
-    measure, half = each.run.measures[column.measure], each.run.manifest.preview
-    line = MeasureRow(column.measure, measure, None, estimate, floor=half.floor if half else 0.0)
+    measure = each.run.measures[column.measure]
+    line = MeasureRow(column.measure, measure, None, estimate, floor=each.run.floor)
     data = {**_of(each, column, when), **numbers(estimate, line)}
     return Number(shown_estimate(estimate, line), estimate, measure.better, data, each.cases)
 

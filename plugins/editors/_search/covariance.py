@@ -204,7 +204,7 @@ def layers_of(path: Path) -> set[int]:
 
 def load(path: Path, model: Model, layer: int) -> Covariance:
     """Read one layer's moment. Raises `DataError` if it is not of this model and layer."""
-    file_at(str(path), "name a file of second moments")
+    path = file_at(str(path), "name a file of second moments")
     if layer not in layers_of(path):
         raise DataError(f"{path} has no second moment of layer {layer}")
     with safe_open(path, framework="pt") as file:

@@ -104,7 +104,7 @@ def misplaced(prompt: str, place: str = "$.requested_rewrite.prompt") -> Iterato
         yield f"`{place}` has {count} places '{{}}' for the subject, expected 1"
 
 
-def unedited(rewrite: Record) -> Iterator[str]:
+def wrong_rewrite(rewrite: Record) -> Iterator[str]:
     """Say why a rewrite edits nothing: its prompt has no place for the subject, or its new object is the true one."""
     yield from misplaced(rewrite["prompt"])
     new, true = (rewrite[field]["str"].strip() for field in ("target_new", "target_true"))

@@ -20,7 +20,7 @@ from edit_harness_plugins.composition import Row, of_cases
 
 from .._files import records as reading
 from .._files.published import FileTask, Published, hosted, sampled_text, unusable
-from .._files.records import Entry, Id, Record, Rewrite, request_of, unedited
+from .._files.records import Entry, Id, Record, Rewrite, request_of, wrong_rewrite
 
 AUTHORS = Published(
     "CounterFact",
@@ -184,7 +184,7 @@ def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
 
 
 def _wrong(record: Record) -> Iterator[str]:
-    yield from unedited(record["requested_rewrite"])
+    yield from wrong_rewrite(record["requested_rewrite"])
     for name in ("paraphrase_prompts", "neighborhood_prompts"):
         if not record[name]:
             yield f"`$.{name}` is empty"

@@ -142,7 +142,7 @@ def _wrong_edit(record: Record, own: SetFiles) -> Iterator[str]:
     rewrite = record[EDIT]
     if (relation := rewrite["relation_id"]) != own.edited:
         raise ValueError(f"relation_id is {relation!r}, and the file is of {own.edited!r}")
-    yield from records.unedited(rewrite)
+    yield from records.wrong_rewrite(rewrite)
 
 
 def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:

@@ -200,9 +200,8 @@ def edited_in(folder: Path) -> Iterator[Person]:
         if not rows or rows[0][0] != "Name":
             raise DataError(f"{path} has no column Name", "give the authors' table as it is")
         for row in rows[2:]:  # the second has the properties' names
-            told = dict(zip(rows[0], row, strict=False))
-            own = {prop: ids.split(", ") for prop, ids in told.items() if ids != "N/A"}
-            yield Person(told["Name"], own)
+            cells = zip(rows[0], row, strict=False)
+            yield Person(row[0], {prop: ids.split(", ") for prop, ids in cells if ids != "N/A"})
 
 
 def entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

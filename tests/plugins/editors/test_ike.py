@@ -1,8 +1,6 @@
 """IKE: demonstrations word by word, retrieval against a naive oracle, and the example edits it reads."""
 
 import json
-import math
-import re
 import sys
 from types import SimpleNamespace
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 from support.builders import DATA
 from support.editors import OnBothKinds
+from support.oracles import tf_idf_cosine
 
 from edit_harness import DataError, ModelSource, PluginError, Request
 from edit_harness.files import sha256_of
@@ -103,24 +102,7 @@ def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data, m
 
 
 def naive(texts, query):
-    """Cosines of TF-IDF vectors, word by word, as scikit-learn's defaults define them."""
-
-    def split(text):
-        return re.findall(r"\b\w\w+\b", text.lower())
-
-    known = {word for text in texts for word in split(text)}
-    idf = {
-        word: math.log((1 + len(texts)) / (1 + sum(word in split(t) for t in texts))) + 1
-        for word in known
-    }
-
-    def vector(text):
-        found = {w: split(text).count(w) * idf[w] for w in set(split(text)) if w in known}
-        norm = math.sqrt(sum(x * x for x in found.values()))
-        return {w: x / norm for w, x in found.items()} if norm else {}
-
-    asked = vector(query)
-    return [sum(asked.get(w, 0) * x for w, x in vector(text).items()) for text in texts]
+    return [tf_idf_cosine(texts, text, query) for text in texts]
 
 
 @pytest.mark.parametrize(

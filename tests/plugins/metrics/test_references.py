@@ -4,9 +4,6 @@ The golden numbers have ten digits, hence a limit of 1e-9; 1e-12 is for sums in 
 """
 
 import json
-import math
-import re
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import DATA, case
+from support.oracles import tf_idf_cosine
 
 from edit_harness import DataError, Generate, Probe, ResourceError, Text
 from edit_harness_plugins.metrics.texts import Consistency
@@ -47,33 +45,13 @@ def kept(texts, weights=None):
     return name
 
 
-def naive(fitted, one, other):
-    """Return the cosine of two texts by the formula of scikit-learn's documentation."""
-
-    def split(text):
-        return re.findall(r"(?u)\b\w\w+\b", text.lower())
-
-    known = {word for text in fitted for word in split(text)}
-    idf = {
-        word: math.log((1 + len(fitted)) / (1 + sum(word in split(t) for t in fitted))) + 1
-        for word in known
-    }
-
-    def vector(text):
-        return {word: n * idf[word] for word, n in Counter(split(text)).items() if word in known}
-
-    a, b = vector(one), vector(other)
-    norm = math.sqrt(sum(x * x for x in a.values()) * sum(x * x for x in b.values()))
-    return sum(a[word] * b.get(word, 0) for word in a) / norm if norm else 0.0
-
-
 @given(TEXTS, TEXTS)
 def test_a_cosine_is_the_naive_formula(fitted, asked):
     weights = Weights.fitted(fitted)
     rows = weights.vectors(weights.counts(asked))
     for i, one in enumerate(asked):
         for j, other in enumerate(asked):
-            expected = naive(fitted, one, other)
+            expected = tf_idf_cosine(fitted, one, other)
             assert cosine(rows[[i]], rows[[j]]) == pytest.approx(expected, abs=1e-12)
 
 
