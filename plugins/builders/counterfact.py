@@ -72,7 +72,7 @@ class CounterFact(Builder):
         words = templates.read(material.templates)
         least = LEAST | ({"training": LEAST["training"] + WITHHELD} if self.withhold else {})
         table = _table(triples.read(material.triples), words, least, report)
-        own = file_at(self.fillers, "fillers=FILE") if self.fillers else BUILT_IN
+        own = file_at(self.fillers, "name one: fillers=FILE") if self.fillers else BUILT_IN
         sentences = fillers.read(own)
         made = self.records(table, sentences, material.knows, report)
         if not made:

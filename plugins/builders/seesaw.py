@@ -111,14 +111,14 @@ class Seesaw(Builder):
         ]
         refuse(material.triples, barred, "write a triple for each value")
         words = templates.read(material.templates) if material.templates else {}
-        tags = read(file_at(self.tags, "tags=FILE"), lists=True) if self.tags else []
+        tags = read(file_at(self.tags, "name one: tags=FILE"), lists=True) if self.tags else []
         people = people_of(facts, tags)
         if not people:
             raise DataError(
                 f"no fact in {material.triples} is about a person",
                 f"name the relations as Wikidata does: {', '.join(PROPERTIES)}",
             )
-        more = triples.read(file_at(self.places, "places=FILE")) if self.places else []
+        more = triples.read(file_at(self.places, "name one: places=FILE")) if self.places else []
         return Source(people, [*facts, *more], phrases_of(words))
 
     def _limited(self, source: Source, knows: Knows, report: Callable[[str], None]) -> Source:
