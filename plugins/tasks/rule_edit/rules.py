@@ -42,7 +42,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     shape: str
     property: str
     subject: str
-    """What prompts call it, such as "area of a square"."""
+    """What the wording "named" calls it, such as "area of a square"; the figure stands at its end."""
     lhs: str
     """The symbol of what is computed; "d2" is the square of d."""
     variables: dict[str, str]
@@ -53,6 +53,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     description_new: str
     counterfactual: str = "ours"
     """Whether the edited rule is "published" or "ours"."""
+    asked: str = ""
+    """What the wording "paper" asks of the figure, where that is not how the subject begins."""
     terms: str = ""
     """What tells its description from that of another rule with the same subject."""
     units: dict[str, str] = {}
