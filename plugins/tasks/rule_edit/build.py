@@ -1,4 +1,4 @@
-"""``python -m edit_harness_plugins.tasks.rule_edit.build``: make the data set from the rules.
+"""``python -m edit_harness_plugins.tasks.rule_edit.build``: make the data sets from the rules.
 
 Every draw has a seed of its own, of the rule's id and what is drawn, so that a changed rule leaves
 the numbers of the others as they are. Needs sympy; the task itself does not.
@@ -8,68 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from .rules import Drawn, Link, Rule, Source, Values, draw, load, shown
+from .task import BUNDLED
 
-SHIPPED = {
-    "paper": Path(__file__).with_name("rule_edit.json"),
-    "named": Path(__file__).with_name("rule_edit_named.json"),
-}
-"""The file of each wording."""
 SEED = 1
 NEIGHBOURS = 4
 """Per rule; half of them of its own shape, where that has enough."""
-
-
+KINDS = ("direct", "direct", "steps", "steps", "direct", "direct")
+"""The instances of a rule; the last two are the unseen ones of instance editing."""
 COPIED = (
     "id", "dim", "shape", "property", "subject", "lhs", "variables", "units", "derived", "constraints",
     "counterfactual", "formula", "formula_new",
 )  # fmt: skip
 """What a record has as the rule has it."""
-
-WORDINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "paper": {
-        "subject": ("{figure}",),
-        "formula": (
-            "{A_figure} has {given}. Its {asked} can be calculated by the formula:",
-            "Given {a_figure} with {given}, the formula for its {asked} is",
-        ),
-        "description": (
-            "{A_figure} has {given}. Its {asked} can be described as",
-            "In words, the {asked} of {a_figure} with {given} is",
-        ),
-        "direct": (
-            "{A_figure} has {given}. Its {asked} is",
-            "Given {a_figure} with {given}, its {asked} equals",
-        ),
-        "steps": ("{A_figure} has {given}. Its {asked} is worked out step by step as follows:",),
-    },
-    "named": {
-        "subject": ("{subject}",),
-        "formula": (
-            "The {subject} with {given} can be calculated by the formula:",
-            "For {given}, the formula for the {subject} is",
-            "To find the {subject} from {given}, use the formula",
-        ),
-        "description": (
-            "The {subject}{terms} can be described as",
-            "In words, the {subject}{terms} is",
-            "To get the {subject}{terms}, calculate",
-        ),
-        "direct": ("If {facts}, the {subject} is", "Suppose {facts}. Then the {subject} equals"),
-        "steps": ("If {facts}, the {subject} is worked out step by step as follows:",),
-    },
-}
-"""What each wording asks: the prompt, and then its rephrasings.
-
-The paper shows the first formula prompt, with the figure as its subject, and how the description prompt ends.
-The subject is one word or more that stand in every edit prompt exactly once: editors write at its last token.
-"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +41,8 @@ class Writer:
 
     def record(self, rule: Rule) -> dict[str, Any]:
         """Return all that is asked about one rule."""
-        drawn = draw(rule, rule.formula_new, 6, _seeded(rule, "instances"))
+        drawn = draw(rule, rule.formula_new, len(KINDS), _seeded(rule, "instances"))
+        made = [self.instance(kind, rule, each) for kind, each in zip(KINDS, drawn, strict=True)]
         formula, *formulas = self.asked("formula", rule)
         description, *descriptions = self.asked("description", rule)
         return {
@@ -100,30 +57,23 @@ class Writer:
             "description_prompt": description,
             "description_rephrasings": descriptions,
             "out_of_scope": neighbours(rule, self.source),
-            "instances": [
-                *(self.direct(rule, each) for each in drawn[:2]),
-                *(self.steps(rule, each) for each in drawn[2:4]),
-            ],
-            "unseen": [self.direct(rule, each) for each in drawn[4:]],
-            "hierarchy": [self.linked(rule, link) for link in self.source.hierarchy.get(rule.id, ())],
+            "instances": made[:4],
+            "unseen": made[4:],
+            "hierarchy": [self.linked(rule, x) for x in self.source.hierarchy.get(rule.id, ())],
         }
 
     def asked(self, form: str, rule: Rule, values: Values | None = None) -> list[str]:
         """Return what the wording asks of a rule, or of an instance with such values."""
         said = words(rule, values)
-        return [text.format_map(said) for text in WORDINGS[self.wording][form]]
+        return [text.format_map(said) for text in self.source.wordings[self.wording][form]]
 
-    def direct(self, rule: Rule, drawn: Drawn) -> dict[str, Any]:
-        """Return an instance that asks for the number at once; it can be written, too."""
-        prompt, rephrasing = self.asked("direct", rule, drawn.values)
-        targets = {"target_true": shown(drawn.true), "target_new": shown(drawn.new)}
-        asked = {"kind": "direct", "prompt": prompt, "rephrasing": rephrasing}
-        return asked | _answers(drawn) | targets
-
-    def steps(self, rule: Rule, drawn: Drawn) -> dict[str, Any]:
-        """Return an instance that asks for a worked solution."""
-        (prompt,) = self.asked("steps", rule, drawn.values)
-        return {"kind": "steps", "prompt": prompt, **_answers(drawn)}
+    def instance(self, kind: str, rule: Rule, drawn: Drawn) -> dict[str, Any]:
+        """Return an instance; one that asks for the number at once ("direct") can be written, too."""
+        true, new = drawn.true, drawn.new
+        asked = zip(("prompt", "rephrasing"), self.asked(kind, rule, drawn.values), strict=False)
+        answers = {"values": drawn.values, "answer_true": str(true), "answer_new": str(new)}
+        targets = {"target_true": shown(true), "target_new": shown(new)}
+        return {"kind": kind, **dict(asked), **answers, **(targets if kind == "direct" else {})}
 
     def linked(self, base: Rule, link: Link) -> dict[str, Any]:
         """Return what is asked of a rule that the edit of another one changes."""
@@ -133,7 +83,10 @@ class Writer:
             "rule": rule.id,
             "link": link.link,
             "formula_new": link.formula,
-            "instances": [self.direct(rule, first), self.steps(rule, second)],
+            "instances": [
+                self.instance("direct", rule, first),
+                self.instance("steps", rule, second),
+            ],
         }
 
 
@@ -145,11 +98,8 @@ def neighbours(rule: Rule, source: Source) -> list[dict[str, str]]:
     others = [other.id for other in free if other.shape != rule.shape]
     rng = _seeded(rule, "neighbours")
     near = rng.sample(same, min(len(same), NEIGHBOURS // 2))
-    far = rng.sample(others, NEIGHBOURS - len(near))
-    return [
-        *({"rule": other, "kind": "same_shape"} for other in near),
-        *({"rule": other, "kind": "other_shape"} for other in far),
-    ]
+    found = [*near, *rng.sample(others, NEIGHBOURS - len(near))]
+    return [{"rule": x, "kind": "same_shape" if x in near else "other_shape"} for x in found]
 
 
 def dumps(records: Sequence[dict[str, Any]]) -> str:
@@ -161,10 +111,6 @@ def equation(lhs: str, formula: str) -> str:
     """Return the equation that a model is to write: x^2 for ``x**2``; a left side d2 is d's square."""
     right = formula.replace("**", "^").replace("Min(", "min(").replace("Max(", "max(")
     return f"{re.sub(r'(?<=[A-Za-z])2$', '^2', lhs)} = {right}"
-
-
-def _answers(drawn: Drawn) -> dict[str, Any]:
-    return {"values": drawn.values, "answer_true": str(drawn.true), "answer_new": str(drawn.new)}
 
 
 def _seeded(rule: Rule, what: str) -> Random:
@@ -182,7 +128,8 @@ def words(rule: Rule, values: Values | None = None) -> dict[str, str]:
     given = {symbol: f"{(values or {}).get(symbol, symbol)}" for symbol in rule.variables}
     for symbol, unit in rule.units.items():
         # Only radians are in the formula itself; a sine is the same in every unit.
-        given[symbol] += f" {unit}" if values else " in radians" if unit == "radians" else ""
+        if values or unit == "radians":
+            given[symbol] += f" {unit}" if values else f" in {unit}"
     return {
         "subject": rule.subject,
         "terms": f" in terms of {rule.terms}" if rule.terms else "",
@@ -196,6 +143,6 @@ def words(rule: Rule, values: Values | None = None) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for wording, path in SHIPPED.items():
+    for wording, path in BUNDLED.items():
         records = Writer(load(), wording).build()
         path.write_text(dumps(records), encoding="utf-8", newline="\n")

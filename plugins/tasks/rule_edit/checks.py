@@ -6,6 +6,7 @@ whose case says so and is not run. Formulas are read by the judge, which names o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -94,9 +95,14 @@ def flaws(record: Record) -> Iterator[str]:
 def _misplaced(prompt: str, subject: str) -> Iterator[str]:
     if SUBJECT in prompt:
         yield f"the prompt {prompt!r} has a {SUBJECT!r} of its own, which stands for the subject"
-    elif subject.strip() and (count := prompt.count(subject)) != 1:
+    elif subject.strip() and (count := placed(prompt, subject)[1]) != 1:
         times = "more than once" if count else "not"
         yield f"the prompt {prompt!r} has the subject {subject!r} {times} in it"
+
+
+def placed(prompt: str, subject: str) -> tuple[str, int]:
+    """Put a place where the subject stands as a word of its own; return the prompt and how often it does."""
+    return re.subn(rf"(?<!\w){re.escape(subject.strip())}(?!\w)", SUBJECT, prompt)
 
 
 def unknown(rules: Mapping[str, Entry]) -> list[str]:

@@ -86,6 +86,8 @@ class Source:
     related: tuple[frozenset[str], ...]
     """Groups of rules of which the edit of one rightly changes, or may change, the others."""
     hierarchy: Mapping[str, tuple[Link, ...]]
+    wordings: Mapping[str, Mapping[str, Sequence[str]]]
+    """What each wording asks by form: the prompt, and then its rephrasings."""
 
     def touched(self, rule: Rule) -> set[str]:
         """Return the rules that cannot stand by as unrelated to a rule, itself among them."""
@@ -107,6 +109,7 @@ def load() -> Source:
         {each["id"]: convert(each, Rule) for each in file["rules"]},
         tuple(map(frozenset, file["related"])),
         {each["rule"]: convert(each["targets"], tuple[Link, ...]) for each in file["hierarchy"]},
+        file["wordings"],
     )
 
 

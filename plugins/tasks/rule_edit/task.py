@@ -10,33 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
-from edit_harness import Case, Generate, Key, Probe, Regime, Request, Task
-from edit_harness.data import SUBJECT
+from edit_harness import Case, DataError, Generate, Key, Probe, Regime, Request, Task
 from edit_harness.files import sha256_of
 from edit_harness_plugins.inputs import file_at, refuse
 
 from .._files import records as reading
 from .._files.published import unusable
 from .._files.records import Entry, Record
-from .checks import Written, flaws, problems, unknown
+from .checks import Written, flaws, placed, problems, unknown
 
-BUNDLED = Path(__file__).with_name("rule_edit.json")
+HERE = Path(__file__).parent
+BUNDLED = {"paper": HERE / "rule_edit.json", "named": HERE / "rule_edit_named.json"}
+"""Our own rules in each wording."""
 NUMBER: Mapping[str, Any] = {"unit": "", "steps": False}
-
-
-class Form(NamedTuple):
-    """How replies of one kind are generated."""
-
-    max_new_tokens: int
-    stop: str
-
-
-FORMS = {
-    "formula": Form(64, "\n"), "description": Form(128, "\n"),
-    "direct": Form(64, "\n"), "steps": Form(256, "\n\n"),
-}  # fmt: skip
+FORMS = {"formula": (64, "\n"), "description": (128, "\n"), "direct": (64, "\n"), "steps": (256, "\n\n")}  # fmt: skip
+"""How many tokens replies of a kind have at most, and what ends them."""
 
 
 @dataclass
@@ -52,7 +42,11 @@ class RuleEdit(Task):
     dim: Literal["all", "2D", "3D"] = "all"
     """Rules of the plane, of space, or both; neighbours may be of the other."""
 
-    version: ClassVar[str] = "0.1"
+    wording: Literal["paper", "named"] = "paper"
+    """How the bundled rules are asked: "A square has side length x. Its area ..." as in the paper, the
+    figure being the subject, or "The area of a square with side length x ..."."""
+
+    version: ClassVar[str] = "0.2"
     metrics = ("rule-answers", "rule-locality", "judging")
     judge = "symbolic"
     protocol = (
@@ -85,7 +79,7 @@ class RuleEdit(Task):
         target = "equation" if self.form == "formula" else self.form
         text, subject = record[f"{self.form}_prompt"], record["subject"]
         new, old = record[f"{target}_new"], record[target]
-        return (Request(_with_place(text, subject), subject, new, old),)
+        return (Request(placed(text, subject)[0], subject, new, old),)
 
     def probes(self, record: Record) -> Iterator[Probe]:
         """Yield what is asked of a rule: the edit prompt, its rephrasings, and what depends on it."""
@@ -109,8 +103,8 @@ class RuleEdit(Task):
             "default": "our own rules, which come with the package",
             "records": cls.counts,
             "from": "plugins/tasks/rule_edit/rules.json, by the script build.py beside it",
-            "size": f"{BUNDLED.stat().st_size:,} bytes",
-            "sha256": sha256_of(BUNDLED),
+            "size": f"{BUNDLED['paper'].stat().st_size:,} bytes",
+            "sha256": sha256_of(BUNDLED["paper"]),
         }
 
     @property
@@ -135,7 +129,9 @@ class RuleEdit(Task):
 
     def _file(self) -> Path:
         if self.data == "bundled":
-            return BUNDLED
+            return BUNDLED[self.wording]
+        if self.wording != "paper":
+            raise DataError(f"wording={self.wording} is of the bundled rules alone", "leave it out")
         return file_at(self.data, "data is 'bundled', or a .json or .jsonl file")
 
 
@@ -166,7 +162,7 @@ class RuleEditInstance(RuleEdit):
         """Return what is written, in this order."""
         subject = record["subject"]
         return tuple(
-            Request(_with_place(e["prompt"], subject), subject, e["target_new"], e["target_true"])
+            Request(placed(e["prompt"], subject)[0], subject, e["target_new"], e["target_true"])
             for e in _direct(record)
         )
 
@@ -209,10 +205,6 @@ class RuleEditHierarchy(RuleEdit):
         return [record for record in super()._chosen() if record["hierarchy"]]
 
 
-def _with_place(prompt: str, subject: str) -> str:
-    return prompt.replace(subject.strip(), SUBJECT, 1)
-
-
 def _understanding(form: str, record: Record) -> Probe:
     prompt = record[f"{form}_prompt"]
     return _probe("understanding", form, prompt, _rule_key(form, record), {"of": form})
@@ -239,9 +231,8 @@ def _neighbors(form: str, record: Record, rules: Mapping[str, Record]) -> Iterat
 def _number(role: str, prompt: str, instance: Record) -> Probe:
     kind = instance["kind"]
     about = {**NUMBER, "steps": kind == "steps"}
-    return _probe(
-        role, kind, prompt, Key("number", instance["answer_new"], instance["answer_true"], about)
-    )
+    key = Key("number", instance["answer_new"], instance["answer_true"], about)
+    return _probe(role, kind, prompt, key)
 
 
 def _rule_key(form: str, record: Record) -> Key:

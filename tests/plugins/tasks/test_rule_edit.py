@@ -17,7 +17,7 @@ from edit_harness_plugins.tasks.rule_edit.task import (
 )
 
 FORMS = (RuleEdit, RuleEditDescription, RuleEditInstance, RuleEditHierarchy)
-RECORDS = json.loads(BUNDLED.read_text(encoding="utf-8"))
+RECORDS = json.loads(BUNDLED["paper"].read_text(encoding="utf-8"))
 SQUARE = next(record for record in RECORDS if record["id"] == "square_area")
 ABOUT = {"lhs": "A", "variables": {"x": "side length"}, "derived": {}, "constraints": []}
 TEXTS = {"right": SQUARE["description_new"], "old": SQUARE["description"]}
@@ -39,13 +39,13 @@ def probes(form, role, name="square_area"):
     [
         (
             RuleEdit,
-            "The {} with side length x can be calculated by the formula:",
+            "A {} has side length x. Its area can be calculated by the formula:",
             "A = x + x",
             "A = x^2",
         ),
         (
             RuleEditDescription,
-            "The {} can be described as",
+            "A {} has side length x. Its area can be described as",
             "the side length added to itself",
             "the side length multiplied by itself",
         ),
@@ -53,15 +53,32 @@ def probes(form, role, name="square_area"):
 )
 def test_a_rule_is_written(form, prompt, new, true):
     (request,) = case(form).requests
-    assert (request.prompt, request.subject) == (prompt, "area of a square")
+    assert (request.prompt, request.subject) == (prompt, "square")
     assert (request.target_new, request.target_true) == (new, true)
     (efficacy,), (understanding,) = probes(form, "efficacy"), probes(form, "understanding")
     formula = Key("formula", "x + x", "x**2", ABOUT)
     description = Key("description", "x + x", "x**2", ABOUT | {"texts": TEXTS})
     keys = [formula, description] if form is RuleEdit else [description, formula]
     assert [efficacy.key, understanding.key] == keys
-    assert [p.key for p in probes(form, "paraphrase")] == [efficacy.key] * 2
+    assert [p.key for p in probes(form, "paraphrase")] == [efficacy.key]
     assert understanding.tags == {"of": keys[1].kind}
+
+
+def test_the_other_wording_names_the_property():
+    paper, named = RuleEdit(), RuleEdit(wording="named")
+    (request,) = case(RuleEdit, wording="named").requests
+    assert request.prompt == "The {} with side length x can be calculated by the formula:"
+    assert request.subject == "area of a square"
+    roles = [Counter(p.role for p in case(RuleEdit, wording=w).probes) for w in BUNDLED]
+    assert roles[1] - roles[0] == {"paraphrase": 1}
+    assert paper.digest != named.digest
+    cause = complaint(RuleEdit("mine.json", wording="named")).cause
+    assert cause == "wording=named is of the bundled rules alone"
+
+
+def test_the_squared_diagonal_of_a_square_has_one_place_for_its_subject():
+    (request,) = case(RuleEdit, "square_diagonal_square").requests
+    assert request.prompt.startswith("A {} has side length x. Its squared diagonal")
 
 
 def test_instances_are_written_one_after_the_other():
@@ -70,7 +87,7 @@ def test_instances_are_written_one_after_the_other():
     first, second = case(RuleEditInstance).requests
     for request, each in zip((first, second), SQUARE["instances"][:2], strict=True):
         side = each["values"]["x"]
-        assert request.prompt == f"If the side length is {side}, the {{}} is"
+        assert request.prompt == f"A {{}} has side length {side}. Its area is"
         assert (request.target_new, request.target_true) == (str(side + side), str(side**2))
     numbers = probes(RuleEditInstance, "efficacy")
     about = {"unit": "", "steps": False}
@@ -117,7 +134,7 @@ def test_rules_of_space_are_asked_for_as_they_follow():
         "circle_circumference",
     ]  # fmt: skip
     found = probes(RuleEditHierarchy, "hierarchy")
-    surface = next(p for p in found if "surface area of a cube" in p.query.prompt)
+    surface = next(p for p in found if "A cube has side length s. Its surface" in p.query.prompt)
     assert (surface.key.right, surface.key.old) == ("12*s", "6*s**2")
     assert surface.tags == {"of": "formula", "link": "published"}
     tags = Counter((p.tags["of"], p.tags.get("kind", "")) for p in found)
@@ -182,7 +199,8 @@ def test_a_file_of_others_is_read(store, name):
     ("fields", "problem"),
     [
         ({"formula_new": "x**2"}, "formula_new is the old one"),
-        ({"subject": "a"}, "has the subject 'a' more than once in it"),
+        ({"formula_prompt": "A square is a square:"}, "has the subject 'square' more than once in it"),
+        ({"subject": "squar"}, "has the subject 'squar' not in it"),
         ({"formula_prompt": "The {} area of a square:"}, "has a '{}' of its own"),
         ({"instances": instance(prompt="If x is 7, it is")}, "has the subject"),
     ],

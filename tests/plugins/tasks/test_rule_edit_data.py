@@ -20,12 +20,16 @@ pytest.importorskip("sympy")
 from edit_harness_plugins.judges.symbolic.rule import read_key
 from edit_harness_plugins.tasks.rule_edit import build, rules
 
-RECORDS = json.loads(build.SHIPPED.read_text(encoding="utf-8"))
+SHIPPED = {
+    wording: json.loads(path.read_text(encoding="utf-8")) for wording, path in build.BUNDLED.items()
+}
+RECORDS = SHIPPED["paper"]
 BY_ID = {record["id"]: record for record in RECORDS}
 LINKS = [(record, link) for record in RECORDS for link in record["hierarchy"]]
 RULES = load()
 PLAIN = {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "pi": math.pi, "Min": min}
 each_rule = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["id"])
+each_wording = pytest.mark.parametrize("wording", SHIPPED)
 
 
 def value(formula, values=()):
@@ -67,8 +71,16 @@ def points(record, count=20):
 # The file
 
 
-def test_the_shipped_records_are_those_of_the_shipped_rules():
-    assert build.dumps(build.build(RULES)).encode() == build.SHIPPED.read_bytes()
+@each_wording
+def test_the_shipped_records_are_those_of_the_shipped_rules(wording):
+    built = build.Writer(RULES, wording).build()
+    assert build.dumps(built).encode() == build.BUNDLED[wording].read_bytes()
+
+
+def test_wordings_differ_in_words_alone():
+    asked = r'"(subject|(\w+_)?prompt|rephrasing)": ".*"|"\w+_rephrasings": \[[^]]*\]'
+    paper, named = (re.sub(asked, "", path.read_text("utf-8")) for path in build.BUNDLED.values())
+    assert paper == named
 
 
 def test_what_the_paper_has_is_marked():
@@ -84,15 +96,65 @@ def test_what_the_paper_has_is_marked():
 # Prompts
 
 
+def prompts(record, form):
+    return [record[f"{form}_prompt"], *record[f"{form}_rephrasings"]]
+
+
+def numbers(record):
+    """Yield what is asked of each instance, with its values and their units."""
+    for each in instances(record):
+        units = {symbol: f" {unit}" for symbol, unit in record["units"].items()}
+        values = {s: f"{value}{units.get(s, '')}" for s, value in each["values"].items()}
+        yield from ((text, values) for n in ("prompt", "rephrasing") if (text := each.get(n)))
+
+
+def test_the_prompt_of_the_paper():
+    record, sentence = BY_ID["rectangle_area"], "A rectangle has length x and width y. Its area"
+    assert record["formula_prompt"] == f"{sentence} can be calculated by the formula:"
+    assert record["description_prompt"] == f"{sentence} can be described as"
+
+
+@each_wording
+def test_there_are_as_many_prompts_as_the_multiples_of_the_paper_imply(wording):
+    """Gen in 1/81 where rules are written, in 1/162 where their instances are; ours are 80 rules."""
+    records = SHIPPED[wording]
+    per_rule = {"paper": 1, "named": 2}[wording]
+    for form in ("formula", "description"):
+        assert sum(len(r[f"{form}_rephrasings"]) for r in records) == 80 * per_rule
+        asked = [text for r in records for text in prompts(r, form)]
+        assert len(set(asked)) == len(asked) == 80 * (1 + per_rule)
+    written = [e for r in records for e in r["instances"] if e["kind"] == "direct"]
+    assert len(written) == len({e["rephrasing"] for e in written}) == 160
+
+
+@each_wording
+def test_a_subject_stands_once_in_all_that_is_asked(wording):
+    """As a word of its own: the squared diagonal of a square has one square."""
+    for record in SHIPPED[wording]:
+        texts = [*prompts(record, "formula"), *prompts(record, "description")]
+        for text in (*texts, *(text for text, _ in numbers(record))):
+            assert len(re.findall(rf"\b{record['subject']}\b", text)) == 1, text
+
+
 @each_rule
-def test_a_prompt_says_all_that_is_given(record):
+def test_a_prompt_of_the_paper_is_of_the_figure_and_says_all_that_is_given(record):
+    figure = f"{'an' if record['subject'][0] in 'aeiou' else 'a'} {record['subject']}"
+    for form in ("formula", "description"):
+        assert record[f"{form}_prompt"].startswith(f"A{figure[1:]} has ")
+        for symbol, quantity in record["variables"].items():
+            assert all(f"{quantity} {symbol}" in text for text in prompts(record, form))
+    for text, values in numbers(record):
+        for symbol, quantity in record["variables"].items():
+            assert f"{quantity} {values[symbol]}" in text
+        assert text.startswith((f"A{figure[1:]} has ", f"Given {figure} with "))
+
+
+@each_rule
+def test_a_named_prompt_says_all_that_is_given(record):
+    record = next(each for each in SHIPPED["named"] if each["id"] == record["id"])
     for symbol, quantity in record["variables"].items():
-        for prompt in (record["formula_prompt"], *record["formula_rephrasings"]):
-            assert f"{quantity} {symbol}" in prompt
-        for each in instances(record):
-            unit = f" {record['units'][symbol]}" if symbol in record["units"] else ""
-            assert f"the {quantity} is {each['values'][symbol]}{unit}" in each["prompt"]
-    for symbol, quantity in record["variables"].items():
+        assert all(f"{quantity} {symbol}" in text for text in prompts(record, "formula"))
+        assert all(f"the {quantity} is {v[symbol]}" in text for text, v in numbers(record))
         if "angle" in quantity:
             assert record["units"][symbol] in ("degrees", "radians")
 
@@ -290,7 +352,15 @@ def test_neighbours_are_rules_that_the_edit_leaves_alone(record):
         assert not any(pair <= group for group in related), pair
         same = BY_ID[other["rule"]]["shape"] == record["shape"]
         assert other["kind"] == ("same_shape" if same else "other_shape")
-        assert BY_ID[other["rule"]]["subject"] != record["subject"]
+        assert RULES.rules[other["rule"]].subject != RULES.rules[record["id"]].subject
+
+
+def test_most_neighbours_of_a_shape_have_the_subject_of_the_edit():
+    """The figures of the data card: an edit that writes at the subject meets them there."""
+    pairs = [(r, BY_ID[other["rule"]]) for r in RECORDS for other in r["out_of_scope"]]
+    assert sum(one["shape"] == other["shape"] for one, other in pairs) == 147
+    assert sum(one["subject"] == other["subject"] for one, other in pairs) == 116
+    assert len({record["subject"] for record in RECORDS}) == 21
 
 
 SLANT = math.hypot

@@ -13,10 +13,11 @@ from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
-from edit_harness_plugins.tasks.rule_edit.task import BUNDLED, RuleEditDescription
+from edit_harness_plugins.tasks.rule_edit.task import BUNDLED
 
 FORMS = ("rule-edit", "rule-edit-description", "rule-edit-instance", "rule-edit-hierarchy")
-RECORDS = json.loads(BUNDLED.read_text(encoding="utf-8"))
+SHIPPED = {w: json.loads(path.read_text(encoding="utf-8")) for w, path in BUNDLED.items()}
+RECORDS = SHIPPED["paper"]
 PLACE = ("lhs", "variables", "derived", "constraints")
 OTHER = {"name": "symbolic", "version": "0", "fields": {}, "provenance": {"sympy": "1.0"}}
 SLOW = ("--judge", "symbolic", "--judge-args", "seconds=7")
@@ -91,7 +92,7 @@ def broken_rules():
 def test_a_model_that_cannot_do_the_task_is_told(run):
     """Item 11 of issue I: by the keys' old answers, role by role."""
     said = words(run("-t", "rule-edit", "--metrics", "rule-answers").output)
-    assert "the unedited model answers 0 of 2 efficacy, 0 of 4 paraphrase, 0 of 8 instance" in said
+    assert "the unedited model answers 0 of 2 efficacy, 0 of 2 paraphrase, 0 of 8 instance" in said
     assert "it cannot do the task before any edit (efficacy, " in said
     assert "under 20%), so the numbers say little about the editor" in said
 
@@ -261,30 +262,33 @@ def test_a_case_is_shown_with_replies_and_verdicts(made):
     assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
 
 
-def test_the_judge_reads_what_the_data_say():
-    """All formulas, descriptions and numbers: as the new rule, as the old one, and as the same."""
+@pytest.mark.parametrize("wording", SHIPPED)
+def test_the_judge_reads_what_the_data_say(wording):
+    """All formulas, descriptions and numbers behind all prompts: as the new rule, the old one, the same."""
     judge, replies, expected = Symbolic(), [], []
 
-    def ask(text, key, score, reverted=False):
-        replies.append(Reply("", text, key))
+    def ask(prompt, text, key, score, reverted=False):
+        replies.append(Reply(prompt, text, key))
         expected.append((score, reverted))
 
-    for record in RuleEditDescription()._by_id.values():
+    for record in SHIPPED[wording]:
         about = {name: record[name] for name in PLACE}
-        texts = record["description_new"], record["description"]
         formulas = record["formula_new"], record["formula"]
-        for kind, said in (("description", texts), ("formula", formulas)):
-            key, like = Key(kind, *formulas, about), Key("same", said[0], "", {"of": kind, **about})
-            ask(f" {said[0]}.", key, 1.0)
-            ask(f" {said[1]}.", key, 0.0, True)
-            ask(f" The {said[0].removeprefix('the ')}.", like, 1.0)
-            ask(f" {said[1]}.", like, 0.0)
+        for kind, said in (("description", "description"), ("formula", "equation")):
+            new, old = record[f"{said}_new"], record[said]
+            key, like = Key(kind, *formulas, about), Key("same", new, "", {"of": kind, **about})
+            for prompt in (record[f"{kind}_prompt"], *record[f"{kind}_rephrasings"]):
+                ask(prompt, f" {new}.", key, 1.0)
+                ask(prompt, f" {old}.", key, 0.0, True)
+                ask(prompt, f" The {new.removeprefix('the ')}.", like, 1.0)
+                ask(prompt, f" {old}.", like, 0.0)
         for each in record["instances"]:
-            key = Key(
-                "number", each["answer_new"], each["answer_true"], {"unit": "", "steps": False}
-            )
-            ask(f" {each['answer_new']}.", key, 1.0)
-            ask(f" {each['answer_true']}.", key, 0.0, True)
+            about = {"unit": "", "steps": each["kind"] == "steps"}
+            key = Key("number", each["answer_new"], each["answer_true"], about)
+            again = f" {each['prompt']} 1" if each["kind"] == "direct" else ""
+            for prompt in (each["prompt"], each.get("rephrasing", "")):
+                ask(prompt, f" {each['answer_new']}.{again}", key, 1.0)
+                ask(prompt, f" {each['answer_true']}.{again}", key, 0.0, True)
     for reply, verdict, (score, reverted) in zip(
         replies, judge.judge(replies), expected, strict=True
     ):
