@@ -137,7 +137,7 @@ SCENARIOS = {
     "empty answer": Scenario(always(lambda h: h.say(None)), "unparsed", 1, "not to be trusted"),
     "mixed models": Scenario(
         lambda h, n, p: h.judge(p, model=f"v{len(p) % 2}"),
-        says="more than one model judged: its server has changed | judged 20 texts by openai 1 (v0, v1)"
+        says="more than one model judged: its server has changed | judged 18 texts by openai 1 (v0, v1)"
     ),
     "unknown model": refusing("no such model", 4, 404, code="model_not_found"),
     "pinned model": refusing(
