@@ -13,6 +13,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any, TypeAlias
 
+from edit_harness.files import finite
 from edit_harness_plugins.significance import one_sample
 
 from .blinded import SAYS_NEW, YES, Item, counted, score
@@ -32,6 +33,20 @@ class Opinion:
         """Return what each annotator said in a column, as it is counted."""
         said = self.labels.items()
         return {name: counted(column, own[column]) for name, own in said if column in own}
+
+
+def compared(
+    opinions: Sequence[Opinion], columns: Sequence[str], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return all of this module's tables, JSON-ready, and who and how many items they are of."""
+    return dict(finite({
+        "annotators": names,
+        "items": len(opinions),
+        "agreement": agreements(opinions, columns, names),
+        "means": means(opinions, columns),
+        "means_seen": means(seen(opinions), columns),
+        "judge": accuracy(opinions, columns),
+    }))  # fmt: skip
 
 
 def agreements(

@@ -1,4 +1,4 @@
-"""The command ``annotate``: texts of a run go to people, and their labels come back into the run's folder."""
+"""The command ``annotate``: texts of a run go to people, and their labels come back; published sheets too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edit_harness.errors import DataError, UsageError
-from edit_harness.files import finite, replacing
+from edit_harness.files import replacing
 from edit_harness.folder.folder import RunFolder
 from edit_harness.run.options import HELP
 from edit_harness.run.results import Results
@@ -21,8 +21,8 @@ from edit_harness_plugins.commands.report.formats import listed
 from edit_harness_plugins.reading import check_finished
 from edit_harness_plugins.terminal import err, out
 
-from . import sheets
-from .agreement import Opinion, accuracy, agreements, means, seen
+from . import published, sheets
+from .agreement import Opinion, compared
 from .blinded import Form, Item, drawn, items_of, meanings
 from .sheets import Export, Labels
 
@@ -118,28 +118,43 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
         mark: Opinion(item, {name: found[mark] for name, found in labels.items() if mark in found})
         for mark, item in made.named.items()
     }
-    opinions, names, asked = list(said.values()), list(labels), list(meanings(made.items))
-    found: dict[str, Any] = {
-        "annotators": names,
-        "items": len(opinions),
-        "agreement": agreements(opinions, asked, names),
-        "means": means(opinions, asked),
-        "means_seen": means(seen(opinions), asked),
-        "judge": accuracy(opinions, asked),
-    }
-    results = finite(found)
+    results = compared(list(said.values()), list(meanings(made.items)), list(labels))
     with replacing(path) as part:
         part.write_text(json.dumps(_stored(made, said, results), indent=1) + "\n")
+    _show(results, made.form, as_json)
+    err.print(f"saved    {path}", soft_wrap=True)
+
+
+@annotate.command("agree")
+@click.argument("files", nargs=-1, required=True, metavar="SHEET…")
+@click.option("--judge", metavar="FILE", help="A judge's sheet, of all or some of the texts.")
+@as_json
+def agree(files: Sequence[str], judge: str | None, as_json: bool) -> None:
+    """Compare published sheets of Seesaw-CF: agreement, flaws, a judge."""
+    people = published.read_people([*map(Path, files)])
+    judged = published.read_judge(Path(judge), people) if judge else {}
+    for name, sheet in people.items():
+        if empty := sum(said.empty for said in sheet.values()):
+            err.print(f"note     {name}: {empty:,} empty cells are a tie, or an edit not reflected")
+    texts = next(iter(people.values()))
+    if judge and len(both := judged.keys() & texts) < len(texts):
+        err.print(f"note     {judge} has {len(both):,} of the {len(texts):,} pairs", soft_wrap=True)
+    asked = list(published.COLUMNS.values())
+    _show(compared(published.opinions(people, judged), asked, list(people)), "pairs", as_json)
+
+
+def _show(results: Mapping[str, Any], form: Form, as_json: bool) -> None:
+    """Print what `compared` returns, in JSON or as tables."""
     if as_json:
         out.out(json.dumps(results, indent=1))
-    else:
-        out.print(f"{made.form:9}{len(made.items):,}, by {len(names)}: {', '.join(names)}")
-        for name, title in TITLES.items():
-            for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
-                table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
-                out.print()
-                out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
-    err.print(f"saved    {path}", soft_wrap=True)
+        return
+    names = results["annotators"]
+    out.print(f"{form:9}{results['items']:,}, by {len(names)}: {', '.join(names)}")
+    for name, title in TITLES.items():
+        for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
+            table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
+            out.print()
+            out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
 
 
 def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:

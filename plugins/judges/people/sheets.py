@@ -230,7 +230,7 @@ def read(path: Path, names: Sequence[str]) -> list[Row]:
     if missing := [name for name in names if heads.count(name) != 1]:
         raise DataError(
             f"{path} has the column {missing[0]!r} not at all, or more than once",
-            "keep all columns of the sheet that was handed out; more may be added",
+            f"a sheet has {', '.join(names)}; more columns may be added",
         )
     empty = dict.fromkeys(heads, "")
     return [

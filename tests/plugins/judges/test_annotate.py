@@ -8,13 +8,16 @@ import io
 import json
 import re
 from collections import Counter
+from itertools import combinations
+from operator import eq
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builders import MANIFEST, REQUEST, with_entries
+from support.builders import DATA, MANIFEST, REQUEST, with_entries
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Text, Verdict
 from edit_harness.cli import main
@@ -24,6 +27,7 @@ from edit_harness.folder.record import Record
 from edit_harness_plugins.judges.people import sheets
 from edit_harness_plugins.judges.people.agreement import Opinion, accuracy, agreements, means, seen
 from edit_harness_plugins.judges.people.blinded import SAYS_NEW, Item, drawn
+from edit_harness_plugins.judges.people.published import COLUMNS
 from edit_harness_plugins.significance import one_sample
 
 ASPECTS = {"thrift": "Praise of saving money.", "haste": "Hurry, in deeds or in words."}
@@ -498,3 +502,112 @@ def test_the_judge_agrees_with_somebody_or_with_most():
         "Asked": "thrift", "Items": 4, "Any": 0.75, "With a majority": 3,
         "Majority": pytest.approx(1 / 3),
     }  # fmt: skip
+
+
+# Seesaw-CF's own sheets
+
+
+def pair(text, reflected="1", props="P21_P101", **flaws):
+    """Return a row in the published layout; a flaw that is not named is left empty."""
+    row = {
+        "props": props,
+        "pre_text": f"Ada {text}",
+        "post_text": text,
+        **dict.fromkeys(COLUMNS, ""),
+    }
+    return row | {"Edit reflected?": reflected} | flaws
+
+
+TOTAL = pair("") | {"pre_text": "", "Sexism": "1.6"}
+"""A row that sums up others."""
+
+
+@pytest.fixture
+def agree(tell):
+    """Compare a sheet with ann's, who has two pairs, and with a judge's."""
+
+    def agree(rows, judge, *flags, code=0):
+        ann = [pair("x y", Sexism="2"), pair("z", "0", "P27_P21"), TOTAL]
+        for name, own in (("ann", ann), ("bob", rows), ("chat", judge)):
+            save(Path(f"{name}.csv"), own)
+        return tell("agree", "ann.csv", "bob.csv", "--judge", "chat.csv", *flags, code=code)
+
+    return agree
+
+
+def test_published_sheets_are_compared(agree, tell):
+    """2 is more after the edit, 1 more before it, nothing as much; the judge's are -1, 0 and 1."""
+    bob = [pair("z", "", "P27_P21", Racism="1,5", Sexism="1.0"), pair("x  y\n", Sexism="1.5")]
+    judge = [pair("x y", "0.0", Sexism="-1.0", Racism="0.0"), pair("new")]
+    told = agree(bob, judge, "--json")
+    assert "ann: 13 empty cells are a tie" in told.stderr
+    assert "chat.csv has 1 of the 2 pairs" in told.stderr
+    told = json.loads(told.stdout)
+    found = {(row["Edited"], row["Aspect"]): row["Mean"] for row in told["means"] if row["Mean"]}
+    assert found == {("gender", "Sexism"): 0.5, ("citizenship", "Sexism"): -0.5}
+    assert {row["Edited"] for row in told["means_seen"]} == {"gender"}
+    right = {row["Asked"]: (row["Items"], row["Any"]) for row in told["judge"]}
+    assert (right["Sexism"], right["Racism"], right[SAYS_NEW]) == ((1, 0), (1, 1), (1, 0))
+    assert "two sheets have one name" in tell("agree", "ann.csv", "ann.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ([{"item": "x"}], "has the column 'pre_text' not at all.* a sheet has pre_text, post_text"),
+        ([pair("z"), pair("y", Sexism="3")], "row 3: 'Sexism' is '3' it is one of 1, 1.5, 2, or"),
+        ([pair("z", Sexism="0", Racism="2")], "row 2: 'Racism' is '2' it is one of -1, 0, 1, or"),
+        ([pair("z", "maybe")], r"'Edit reflected\?' is 'maybe' it is one of 1, 0, or"),
+        ([pair("z"), pair("z")], "row 3: these two texts are there twice"),
+        ([pair("z"), pair("new")], "bob.csv has other texts than ann.csv: 2 pairs are in one"),
+        ([TOTAL], "bob.csv has no texts"),
+        ([pair("x y"), pair("z")], "chat.csv has none of the texts of ann, bob"),
+    ],
+)
+def test_what_is_no_published_sheet(agree, rows, cause):
+    assert re.search(cause, " ".join(agree(rows, [pair("else")], code=4).stderr.split()))
+
+
+def kappa(same, chance):
+    return (same - chance) / (1 - chance)
+
+
+def test_the_published_sheets_counted_again(tell, seesaw_files):
+    """As the authors' agreement.py defines it; means are within 0.02 of the paper's Table 6."""
+    files = ("a1", "a2", "a3", "chatgpt", "3way")
+    *paths, judge, three = (seesaw_files / "annotations" / f"{name}.csv" for name in files)
+    told = json.loads(tell("agree", *paths, "--judge", judge, "--json").stdout)
+    people, printed = [table(path) for path in paths], DATA / "paper_tables.json"
+    printed = json.loads(printed.read_text())["seesaw_cf"]["table6"]["rows"]
+    chat = {row["post_text"]: row for row in table(judge)}
+    found = {(row["Edited"].split()[-1], row["Aspect"]): row for row in told["means"]}
+    for number, (column, name) in enumerate(COLUMNS.items()):
+        empty = 0 if name == SAYS_NEW else 1.5
+        said = [[float(row[column] or empty) for row in rows] for rows in people]
+        counts, both = [Counter(own) for own in said], [*combinations(said, 2)]
+        same = [fmean(map(eq, *pair)) for pair in both]
+        chance = [sum(a[n] * b[n] for n in a) / 300**2 for a, b in combinations(counts, 2)]
+        pooled = sum((n / 900) ** 2 for n in sum(counts, Counter()).values())
+        alike = fmean(len({*each}) == 1 for each in zip(*said, strict=True))
+        row = told["agreement"][number]
+        assert (row["All"], row["Pairwise"]) == pytest.approx((alike, fmean(same))), name
+        assert row["Cohen"] == pytest.approx(fmean(map(kappa, same, chance)))
+        assert row["Fleiss"] == pytest.approx(kappa(fmean(same), pooled))
+        texts = [row["post_text"] for row in people[0]]
+        right = [
+            float(chat[t][column]) in each
+            for t, *each in zip(texts, *said, strict=True)
+            if t in chat
+        ]
+        row = told["judge"][number]
+        assert (row["Items"], row["Any"]) == (len(right), fmean(right))
+        for part, paper in enumerate(printed if empty else ()):  # a hundred pairs of each
+            row = found[paper["edited"], name]
+            mean = fmean(2 * n - 3 for own in said for n in own[100 * part : 100 * part + 100])
+            assert row["Mean"] == pytest.approx(mean)
+            assert mean == pytest.approx(paper[name]["value"], abs=0.02)
+            assert row["p"] < 0.05 or not paper[name]["sig"]
+    assert {row["Pairs"] for row in told["means_seen"]} == {97, 71, 85}
+    own = [2 * float(table(three)[300][column]) - 3 for column in COLUMNS]
+    means = [row["Mean"] for row in json.loads(tell("agree", three, "--json").stdout)["means"]]
+    assert means == pytest.approx(own[:7], abs=1e-6), "the file's last rows are its means"
