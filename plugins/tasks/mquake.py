@@ -6,7 +6,7 @@ all its edits, which are written at once; there is no retrieval here, and no cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +20,8 @@ from edit_harness_plugins.citations import MQUAKE
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import empty_texts, file_at, fitted, json_of, refuse, text_of
 
-from ._files import records as reading
-from ._files.published import GivenFileTask, Published, unusable
-from ._files.records import Entry, Id, Record, Rewrite, misplaced, request_of
+from ._files.published import FileTask, Published
+from ._files.records import Id, Record, Rewrite, request_of, wrong_rewrite
 
 AUTHORS = Published("MQuAKE", Remote(("https://github.com/princeton-nlp/MQuAKE",), "MQuAKE"), 3_000)
 MOST_TOKENS = 32
@@ -65,13 +64,15 @@ BUILT_IN = Path(__file__).with_name("demonstrations.txt")
 
 
 @dataclass
-class MQuAKE(GivenFileTask):
+class MQuAKE(FileTask):
     """Chains of two to four facts, of which one or more are edited; three questions for each end.
 
     A chain counts as followed if one of the questions gets the new answer. The greedy answer is the
     rest of the line; where no demonstrations stand before, it may go on after a full stop.
     """
 
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
     demonstrations: str = "auto"
     """Answered questions before each question: "auto" (built-in, and none for the model's own sample),
     "built-in", "none", or a text file."""
@@ -79,8 +80,8 @@ class MQuAKE(GivenFileTask):
     """A .json file of answered questions by relation, to stand before questions for single facts, such
     as the authors' rel-prompts.json; without it these have the same as all others."""
 
-    published = AUTHORS
-    sample = "mquake"
+    published, layout, key = AUTHORS, Layout, "case_id"
+    sample, otherwise = "mquake", "auto"
     files = "3,000 in MQuAKE-CF-3k-v2.json, 9,218 in MQuAKE-CF.json, 1,825 in MQuAKE-T.json"
     version: ClassVar[str] = "0.1"
     metrics = ("multi-hop", "success", "judging")
@@ -103,15 +104,12 @@ class MQuAKE(GivenFileTask):
         ready._sampled = bound._sampled
         return ready
 
-    def records(self, path: Path) -> list[Entry]:
-        """Return the instances of a file, checked. Raises `DataError` if two have one id."""
-        return reading.read(path, Layout, _wrong, key="case_id")
-
-    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
-        """Yield a case for every instance."""
-        for record, problem in entries:
-            name = str(record["case_id"])
-            yield unusable(name, problem) if problem else self._case(name, record)
+    def _wrong(self, record: Record) -> Iterator[str]:
+        for name in ("questions", "requested_rewrite", "single_hops", "new_single_hops"):
+            if not record[name]:
+                yield f"`$.{name}` is empty"
+        for i, edit in enumerate(record["requested_rewrite"]):
+            yield from wrong_rewrite(edit, f"requested_rewrite[{i}]")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -126,7 +124,7 @@ class MQuAKE(GivenFileTask):
         general = "built-in" if self.demonstrations == "auto" else self.demonstrations
         return {"": _general(general)} | (_by_relation(self.prompts) if self.prompts else {})
 
-    def _case(self, name: str, record: Record) -> Case:
+    def _case(self, name: str, record: Record, position: int) -> Case:
         edits, hops = record["requested_rewrite"], record["new_single_hops"]
         tags = {"hops": str(len(hops)), "edits": str(len(edits))}
         requests = tuple(map(request_of, edits))
@@ -165,16 +163,6 @@ class MQuAKE(GivenFileTask):
         query = Generate(prompt, max_new_tokens=MOST_TOKENS, stop="\n")
         key = Key("match", right[0], old[0], about)
         return Probe(role, query, {"relation": relation} if relation else {}, key)
-
-
-def _wrong(record: Record) -> Iterator[str]:
-    for name in ("questions", "requested_rewrite", "single_hops", "new_single_hops"):
-        if not record[name]:
-            yield f"`$.{name}` is empty"
-    for i, edit in enumerate(record["requested_rewrite"]):
-        yield from misplaced(edit["prompt"], f"$.requested_rewrite[{i}].prompt")
-        if (new := edit["target_new"]["str"]) == edit["target_true"]["str"]:
-            yield f"requested_rewrite[{i}] changes nothing: the object is {new!r} before and after"
 
 
 def _general(name: str) -> str:

@@ -94,6 +94,17 @@ def record(case_id: Any = 0, **rewrite: Any) -> dict[str, Any]:
     }
 
 
+def flat(own: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a record of CounterFact as EasyEdit's counterfact-edit.json has it."""
+    edit, true = own["requested_rewrite"], own["requested_rewrite"]["target_true"]["str"]
+    prompt, near = edit["prompt"].replace("{}", edit["subject"]), own["neighborhood_prompts"][0]
+    return {
+        "case_id": own["case_id"], "prompt": prompt, "target_new": edit["target_new"]["str"],
+        "subject": edit["subject"], "ground_truth": true, "rephrase_prompt": own["paraphrase_prompts"][0],
+        "locality_prompt": near, "locality_ground_truth": true,
+    } | fields  # fmt: skip
+
+
 SNIPPETS = [
     {
         "relation_id": "P551",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
@@ -12,18 +12,18 @@ from typing import ClassVar, Self
 from edit_harness import Case, DataError, Generate, ModelSource, Task
 from edit_harness.files import cache_folder, sha256_of
 from edit_harness_plugins.downloads import Remote, fetch, set_aside
-from edit_harness_plugins.inputs import file_at
+from edit_harness_plugins.inputs import Layout, file_at
 
-from .records import Entry
+from .records import Entry, Form, Record, read
 
 TEXT_TOKENS, TEXT_TOP_K = 100, 5
 """How texts are sampled: the length with the prompt, and among how many."""
 HOSTS = ("https://rome.baulab.info", "https://memit.baulab.info")
 
 
-def hosted(name: str, size: int = 0, sha256: str = "") -> Remote:
+def hosted(name: str, size: int = 0, sha256: str = "", hosts: Sequence[str] = HOSTS) -> Remote:
     """Return a file among the data that the authors of ROME and MEMIT share."""
-    return Remote(tuple(f"{host}/data/dsets/{name}" for host in HOSTS), name, size, sha256)
+    return Remote(tuple(f"{host}/data/dsets/{name}" for host in hosts), name, size, sha256)
 
 
 def unusable(name: str, problem: str) -> Case:
@@ -33,13 +33,9 @@ def unusable(name: str, problem: str) -> Case:
 
 def sampled_text(prompt: str, words: str) -> Generate:
     """Return the query for a text as ROME's code samples it, drawn by a seed made of words."""
+    most, seed = TEXT_TOKENS, zlib.crc32(words.encode())
     return Generate(
-        prompt,
-        max_new_tokens=TEXT_TOKENS,
-        top_k=TEXT_TOP_K,
-        seed=zlib.crc32(words.encode()),
-        max_tokens=TEXT_TOKENS,
-        to_the_end=True,
+        prompt, max_new_tokens=most, top_k=TEXT_TOP_K, seed=seed, max_tokens=most, to_the_end=True
     )
 
 
@@ -54,8 +50,6 @@ class Published:
     """How many it has; a download with another number is not right."""
     sha256: str = ""
     """Empty if unknown. A download that departs from it may still be right, and is noted."""
-    size: int = 0
-    """In bytes; 0 if unknown."""
 
 
 @dataclass
@@ -67,6 +61,8 @@ class SampledTask(Task):
 
     sample: ClassVar[str]
     """Key of the model's own sample among the data that its source brings along."""
+    further: ClassVar[Mapping[str, Published]] = {}
+    """Other files that the authors share, by the name that ``data`` may be."""
     otherwise: ClassVar[str] = "download"
     """What "auto" is for a model without a sample."""
     _sampled = False
@@ -85,11 +81,12 @@ class SampledTask(Task):
         """Say in a few words which data the cases come from."""
         if self._sampled:
             return "bundled sample"
-        return "authors' file" if self._downloads else Path(self.data).name
+        authors = self.data if self.data in self.further else "file"
+        return f"authors' {authors}" if self._downloads else Path(self.data).name
 
     @property
     def _downloads(self) -> bool:
-        return self.data in ("auto", "download")
+        return self.data in ("auto", "download", *self.further)
 
 
 @dataclass
@@ -104,37 +101,74 @@ class FileTask(SampledTask):
     """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
 
     published: ClassVar[Published]
+    files: ClassVar[str] = ""
+    """Which files there are, if no download can be vouched for: the user has to get one."""
+    layout: ClassVar[type[Layout]]
+    others: ClassVar[Sequence[Form]] = ()
+    key: ClassVar[str] = ""
+    """The field that a case is called by; without one, it is its record's position, counted from 0."""
+    passed: ClassVar[Collection[str]] = ()
 
     @abstractmethod
+    def _wrong(self, record: Record) -> Iterable[str]:
+        """Say why no case can be made of a record; this and the fields above are for `records.read`."""
+
+    @abstractmethod
+    def _case(self, name: str, record: Record, position: int) -> Case:
+        """Return the case of a record."""
+
+    def _takes(self, record: Record) -> bool:
+        """Tell whether a record has a case at all."""
+        return True
+
     def records(self, path: Path) -> list[Entry]:
         """Return the records of a file, checked. Raises `DataError` that lists problems."""
+        return read(path, self.layout, self._wrong, self.key, self.passed, self.others)
 
-    @abstractmethod
-    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
+    def made_of(self, entries: Sequence[Entry]) -> Iterator[Case]:
         """Yield the cases, in the order of the records."""
+        for i, (record, problem) in enumerate(entries):
+            if self._takes(record):
+                name = str(record[self.key] if self.key else i)
+                yield unusable(name, problem) if problem else self._case(name, record, i)
 
     @classmethod
     def dataset(cls) -> Mapping[str, str]:
         """Say what is known of the authors' file, and what is taken by default."""
-        known = cls.published
+        known, home = cls.published, " or ".join(cls.published.remote.urls)
+        taken = "a file, data=FILE" if cls.files else "the authors' file"
+        untried = "untried on the genuine files, read by their published layout"
+        more = [
+            f"{it.records:,} with data={it.title}, {it.remote.urls[0]}"
+            for it in cls.further.values()
+        ]
+        sums = untried if cls.files else "a run says what it got"
         return {
-            "default": "the sample that the model brings along, or else the authors' file",
-            "records": f"{known.records:,} in the authors' file",
-            "from": " or ".join(known.remote.urls),
-            "size": f"{known.size:,} bytes" if known.size else "unknown",
-            "sha256": known.sha256 or "unknown; a run says what it got",
+            "default": f"the sample that the model brings along, or else {taken}",
+            "records": cls.files or "; ".join([f"{known.records:,} in the authors' file", *more]),
+            "from": f"{home} (not downloaded by edit-harness)" if cls.files else home,
+            "size": f"{known.remote.size:,} bytes" if known.remote.size else "unknown",
+            "sha256": known.sha256 or f"unknown; {sums}",
         }
+
+    @property
+    def _authors(self) -> Published:
+        return self.further.get(self.data, self.published)
+
+    @property
+    def _downloads(self) -> bool:
+        return not self.files and super()._downloads
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        known = self.published
+        known = self._authors
         if not self._downloads or (digest := self.digest) == known.sha256:
             return ()
         got = f"got sha256 {digest} ({self._file().stat().st_size:,} bytes)"
         if not known.sha256:
             return (f"no checksum of {known.title} is known; {got}",)
-        expected = f"expected sha256 {known.sha256} ({known.size:,} bytes)"
+        expected = f"expected sha256 {known.sha256} ({known.remote.size:,} bytes)"
         return (f"the downloaded {known.title} is not the file that is known: {expected}, {got}",)
 
     @property
@@ -144,17 +178,16 @@ class FileTask(SampledTask):
 
     def cases(self) -> Iterable[Case]:
         """Yield the cases, in the order of the file."""
-        path = self._file()
+        path, known = self._file(), self._authors
         try:
             entries = self.records(path)
-            wanted = self.published.records
-            if self._downloads and len(entries) != wanted:
-                raise DataError(f"{path} has {len(entries):,} records, not {wanted:,}")
+            if self._downloads and len(entries) != known.records:
+                raise DataError(f"{path} has {len(entries):,} records, not {known.records:,}")
         except DataError as error:
             if not self._downloads:
                 raise
-            got, known = sha256_of(path), self.published.sha256
-            sums = f"expected sha256 {known}, got {got}" if known else f"sha256 {got}"
+            got = sha256_of(path)
+            sums = f"expected sha256 {known.sha256}, got {got}" if known.sha256 else f"sha256 {got}"
             remedy = (
                 f"{error.remedy}; the download was moved to {set_aside(path)}: try again, and if it is "
                 "the same, correct a copy and name it with --task-args data=FILE"
@@ -164,44 +197,11 @@ class FileTask(SampledTask):
 
     def _file(self) -> Path:
         if self._downloads:
-            return fetch(self.published.remote)
-        remedy = f"data is a .json or .jsonl file, or 'download' (to {cache_folder()})"
-        return file_at(self.data, remedy)
-
-
-@dataclass
-class GivenFileTask(FileTask):
-    """A task on a file of its authors' that the user gets, since no download can be vouched for.
-
-    Raises `DataError` that says where the file is if none is given and the model brings no sample.
-    """
-
-    data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
-
-    otherwise = "auto"
-    files: ClassVar[str]
-    """The authors' files, and how many records each has."""
-
-    @classmethod
-    def dataset(cls) -> Mapping[str, str]:
-        """Say where the authors' files are, and that none of them has been tried."""
-        return {
-            "default": "the sample that the model brings along; or else a file, data=FILE",
-            "records": cls.files,
-            "from": f"{cls.published.remote.urls[0]} (not downloaded by edit-harness)",
-            "size": "unknown",
-            "sha256": "unknown; untried on the genuine files, read by their published layout",
-        }
-
-    @property
-    def _downloads(self) -> bool:
-        return False
-
-    def _file(self) -> Path:
-        if self.data != "auto":
-            return file_at(self.data, "data is a .json or .jsonl file")
-        raise DataError(
-            f"{self.published.title} is not downloaded, and the model brings no sample of it",
-            f"get a file from {self.published.remote.urls[0]}: --task-args data=FILE",
-        )
+            return fetch(self._authors.remote)
+        if self.data == "auto":
+            home = self.published.remote.urls[0]
+            cause = f"{self.published.title} is not downloaded, and the model brings no sample"
+            raise DataError(cause, f"get a file from {home}: --task-args data=FILE")
+        names = ", ".join(map(repr, ("download", *self.further)))
+        other = "" if self.files else f", or {names} (to {cache_folder()})"
+        return file_at(self.data, f"data is a .json or .jsonl file{other}")

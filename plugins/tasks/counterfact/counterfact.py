@@ -7,7 +7,8 @@ neighbouring subjects that should not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self
@@ -18,18 +19,14 @@ from edit_harness_plugins import inputs
 from edit_harness_plugins.citations import COUNTERFACT_PLUS, ROME
 from edit_harness_plugins.composition import Row, of_cases
 
-from .._files import records as reading
-from .._files.published import FileTask, Published, hosted, sampled_text, unusable
-from .._files.records import Entry, Id, Record, Rewrite, request_of, wrong_rewrite
+from .._files.published import HOSTS, FileTask, Published, hosted, sampled_text
+from .._files.records import Id, Record, Rewrite, request_of, wrong_rewrite
+from .easyedit import EASYEDIT, NEAR
 
-AUTHORS = Published(
-    "CounterFact",
-    hosted("counterfact.json"),
-    records=21_919,
-    sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f",
-    size=45_108_470,
-)
-TEXT_METRICS = ("fluency", "consistency")
+AUTHORS = Published("CounterFact", hosted("counterfact.json", 45_108_470), records=21_919,
+    sha256="d017056125178a13728594e66a801357a8db9ed7973a7425554bb4271de9fc6f")  # fmt: skip
+MULTI = Published("multi_counterfact", hosted("multi_counterfact.json", hosts=HOSTS[1:]), 20_877)
+TEXT_METRICS, WITHOUT_TEXTS = ("fluency", "consistency"), ("auto", "none")
 
 TITLE = "different texts, as the ROME paper counts them"
 """The table counts as Table 2 of Meng et al.: the authors' file should give its figures."""
@@ -44,12 +41,18 @@ class Layout(inputs.Layout):
     neighborhood_prompts: list[str]
     attribute_prompts: tuple[str, ...] = ()
     generation_prompts: tuple[str, ...] = ()
+    neighborhood_true: str = ""
+    """The true object of the neighbours, if it is not that of the edited fact."""
 
 
 @dataclass
 class CounterFact(FileTask):
     """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
 
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), "download", "multi_counterfact" (MEMIT's
+    20,877 records without conflicting edits; of other data --edit-conflicts drop leaves those out),
+    or a .json or .jsonl file in the layout of CounterFact or of EasyEdit's counterfact-edit.json."""
     generation: Natural = 0
     """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
     MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
@@ -59,9 +62,9 @@ class CounterFact(FileTask):
     (to download, 1 GB), "none", or a .json file in the layout of attribute_snippets.json."""
     seed: int = 0
     """Seed of generated texts."""
-    """Of the sampled texts."""
 
-    published = AUTHORS
+    published, layout, others, key = AUTHORS, Layout, (EASYEDIT,), "case_id"
+    further = {MULTI.title: MULTI}  # noqa: RUF012
     sample = "counterfact"
     protocol: ClassVar[str] = (
         "Each prompt is followed by one space and the new or the true object, and both are scored "
@@ -90,34 +93,25 @@ class CounterFact(FileTask):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        known = super().notes
-        if not self.generation or self.references == "authors":
-            return known
-        if not self._refers:
-            return (
-                *known,
-                "there are no reference texts, so no RS: --task-args references=authors",
-            )
-        name = Path(self.references).name
-        return (*known, f"RS is of the texts in {name}, not of the authors' references")
+        return (*super().notes, *self._remarks())
 
-    def records(self, path: Path) -> list[Entry]:
-        """Return the records of a file, checked."""
-        return reading.read(path, Layout, _wrong, key="case_id")
+    def _remarks(self) -> Iterator[str]:
+        if not self._downloads and any(NEAR in record for record, _ in self.records(self._file())):
+            yield "EasyEdit's records have one rephrasing and one neighbour: not CounterFact's PS and NS"
+        if self.generation and self.references in WITHOUT_TEXTS:
+            yield "there are no reference texts, so no RS: --task-args references=authors"
+        elif self.generation and self.references != "authors":
+            name = Path(self.references).name
+            yield f"RS is of the texts in {name}, not of the authors' references"
 
-    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
-        """Yield a case for every record."""
-        library = ""
-        if self.generation and self._refers:
-            from . import snippets  # here, since it brings numpy and scipy along
-
-            library = snippets.library(self.references)
-        for i, (record, problem) in enumerate(entries):
-            if problem:
-                yield unusable(str(record["case_id"]), problem)
-                continue
-            told = self.generation and i % self.generation == 0
-            yield self._case(record, library, told=bool(told))
+    def _wrong(self, record: Record) -> Iterator[str]:
+        yield from wrong_rewrite(record["requested_rewrite"])
+        for name in ("paraphrase_prompts", "neighborhood_prompts"):
+            if not record[name]:
+                yield f"`$.{name}` is empty"
+        new, near = record["requested_rewrite"]["target_new"]["str"].strip(), record.get(NEAR, "")
+        if near.strip() == new:
+            yield f"the true object of the neighbours is the new one, {new!r}"
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
@@ -125,29 +119,32 @@ class CounterFact(FileTask):
         usable = [record for record, problem in entries if not problem]
         return {TITLE: table(usable), **of_cases(self.cases())}
 
-    @property
-    def _refers(self) -> bool:
-        return self.references not in ("auto", "none")
+    @cached_property
+    def _library(self) -> str:
+        if not self.generation or self.references in WITHOUT_TEXTS:
+            return ""
+        from . import snippets  # here, since it brings numpy and scipy along
 
-    def _case(self, record: Record, library: str, *, told: bool) -> Case:
+        return snippets.library(self.references)
+
+    def _case(self, name: str, record: Record, position: int) -> Case:
         """Return the case, with probes for texts and what these should be like if some are told."""
-        name, rewrite = str(record["case_id"]), record["requested_rewrite"]
+        rewrite = record["requested_rewrite"]
+        told = self.generation and not position % self.generation
         request = request_of(rewrite)
         relation, target = rewrite.get("relation_id"), rewrite["target_new"].get("id")
         probes = [*self._probes(record, request)]
         tags = {"relation": relation} if relation else {}
         for i, prompt in enumerate(record.get("generation_prompts", ()) if told else ()):
             probes.append(Probe("generation", sampled_text(prompt, f"{self.seed}/{name}/{i}")))
-        if told and library and relation and target:
-            tags |= {"library": library, "topic": f"{relation}/{target}"}
+        if told and self._library and relation and target:
+            tags |= {"library": self._library, "topic": f"{relation}/{target}"}
         return Case(name, (request,), tuple(probes), tags)
 
     def _probes(self, record: Record, request: Request) -> Iterator[Probe]:
-        neighbors = record["neighborhood_prompts"]
         yield from _choices("efficacy", [request.text], request)
         yield from _choices("paraphrase", record["paraphrase_prompts"], request)
-        yield from _choices("neighborhood", neighbors, request)
-        yield from _drifts("neighborhood", neighbors)
+        yield from _near("neighborhood", record["neighborhood_prompts"], record, request)
         yield from _choices("attribute", record.get("attribute_prompts", ()), request)
 
 
@@ -170,8 +167,7 @@ class CounterFactPlus(CounterFact):
         yield from super()._probes(record, request)
         told = f"{request.statement}. "
         prompts = [told + prompt.strip() for prompt in record["neighborhood_prompts"]]
-        yield from _choices("neighborhood-plus", prompts, request)
-        yield from _drifts("neighborhood-plus", prompts)
+        yield from _near("neighborhood-plus", prompts, record, request)
 
 
 def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Probe]:
@@ -179,15 +175,10 @@ def _choices(role: str, prompts: Iterable[str], request: Request) -> Iterator[Pr
     return (Probe(role, Choose(prompt, candidates)) for prompt in prompts)
 
 
-def _drifts(role: str, prompts: Iterable[str]) -> Iterator[Probe]:
-    return (Probe(role, Drift(prompt)) for prompt in prompts)
-
-
-def _wrong(record: Record) -> Iterator[str]:
-    yield from wrong_rewrite(record["requested_rewrite"])
-    for name in ("paraphrase_prompts", "neighborhood_prompts"):
-        if not record[name]:
-            yield f"`$.{name}` is empty"
+def _near(role: str, prompts: Sequence[str], record: Record, request: Request) -> Iterator[Probe]:
+    own = replace(request, target_true=record.get(NEAR) or request.target_true)
+    yield from _choices(role, prompts, own)
+    yield from (Probe(role, Drift(prompt)) for prompt in prompts)
 
 
 ITEMS: Mapping[str, Callable[[Record], Iterable[str]]] = {

@@ -20,21 +20,12 @@ from edit_harness_plugins.texts import Library, Weights, keep, name_of
 
 from .._files.published import hosted
 
-TEXTS = hosted(
-    "attribute_snippets.json",
-    926_285_719,
-    "10b5c1cd105e54d5983c72de1b45bfc88bc7af786f7b99def2557886ff23385b",
-)
-IDF = hosted(
-    "idf.npy",
-    11_042_168,
-    "c073d642589d4ac6432f467230329b36364a01e72de63a77a3624b745b923dda",
-)
-VOCABULARY = hosted(
-    "tfidf_vocab.json",
-    31_639_072,
-    "8a78c4f20d8d85dadfd14e283d71af255482ff18aa0eb8a81716024c05ff888b",
-)
+TEXTS = hosted("attribute_snippets.json", 926_285_719,
+    "10b5c1cd105e54d5983c72de1b45bfc88bc7af786f7b99def2557886ff23385b")  # fmt: skip
+IDF = hosted("idf.npy", 11_042_168,
+    "c073d642589d4ac6432f467230329b36364a01e72de63a77a3624b745b923dda")  # fmt: skip
+VOCABULARY = hosted("tfidf_vocab.json", 31_639_072,
+    "8a78c4f20d8d85dadfd14e283d71af255482ff18aa0eb8a81716024c05ff888b")  # fmt: skip
 
 
 def library(references: str) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from edit_harness.data import SUBJECT
+from edit_harness.data import SUBJECT, Request
 
 AGREE = 0.95
 """Share of a relation's prompts that have to be worded alike; a file may have slips."""
@@ -38,15 +38,6 @@ Templates = Mapping[str, Template]
 """By relation."""
 
 
-class Cut(NamedTuple):
-    """A sentence in its parts."""
-
-    prompt: str
-    """With ``{}`` for the subject."""
-    subject: str
-    target: str
-
-
 def templates(prompts: Iterable[Worded], statements: Iterable[Worded] = ()) -> dict[str, Template]:
     """Return the template of each relation, as its prompts have it.
 
@@ -60,7 +51,7 @@ def templates(prompts: Iterable[Worded], statements: Iterable[Worded] = ()) -> d
             subjects = {
                 subject
                 for _, subject, text in (*texts, *stated.get(relation, ()))
-                if _fits(_words(text), template)
+                if _ends(_words(text), template)
             }
             if len(subjects) >= FEWEST:
                 found[relation] = template
@@ -74,16 +65,10 @@ def _by_relation(texts: Iterable[Worded]) -> dict[str, list[Worded]]:
     return found
 
 
-def _fits(words: Words, template: Template) -> bool:
-    """Tell whether a prompt or a sentence is worded so, with a subject."""
-    before = template.before
-    return words[: len(before)] == before and bool(_ends(words, template))
-
-
 def cut(
     statement: str, template: Template, original: str = "", names: Sequence[str] = ()
-) -> Cut | str:
-    """Return the parts of a sentence such as "The capital of France is Lyon.", or why there are none.
+) -> Request | str:
+    """Return what a sentence such as "The capital of France is Lyon." writes, or why that is not known.
 
     ``original`` is the sentence with the old object, and ``names`` are those of the new one; they
     decide where more than one place would do.
@@ -100,7 +85,7 @@ def cut(
     if len(fitting) != 1:
         return f"{statement!r} does not tell where the subject ends and the object begins"
     prompt = " ".join((*before, SUBJECT, *template.after))
-    return Cut(prompt, *_around(words, template, fitting[0]))
+    return Request(prompt, *_around(words, template, fitting[0]))
 
 
 def target(statement: str, prompt: str) -> str:
@@ -111,9 +96,9 @@ def target(statement: str, prompt: str) -> str:
 
 
 def _ends(words: Words, template: Template) -> list[int]:
-    """Return the places, in words, where a prompt of this template may end."""
-    after = template.after
-    starts = range(len(template.before) + 1, len(words))
+    """Return the places, in words, where a prompt of this template, with a subject, may end."""
+    before, after = template
+    starts = range(len(before) + 1, len(words) if words[: len(before)] == before else 0)
     return [at + len(after) for at in starts if words[at : at + len(after)] == after]
 
 

@@ -6,20 +6,18 @@ which tests count is worked out by the metric, from the answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from edit_harness import Case, Choose, Generate, Key, Probe, Request
 from edit_harness_plugins.citations import RIPPLE_EDITS
 from edit_harness_plugins.downloads import Remote
 from edit_harness_plugins.inputs import Layout
 
-from .._files import records as reading
-from .._files.published import GivenFileTask, Published, unusable
-from .._files.records import Entry, Record
+from .._files.published import FileTask, Published, unusable
+from .._files.records import Record, unedited
 from .ripple_wording import FEWEST, Templates, Worded, cut, target, templates
 
 AUTHORS = Published(
@@ -94,23 +92,19 @@ class Example(Layout):
     Forgetfulness: tuple[Test, ...] = ()
 
 
-class Known(NamedTuple):
-    """What the examples of a file say of each other: how relations are worded, and names by id."""
-
-    wording: Templates
-    names: Mapping[str, Sequence[str]]
-
-
 @dataclass
-class RippleEdits(GivenFileTask):
+class RippleEdits(FileTask):
     """Edits with tests of their consequences along six axes; 4,755 in the authors' three files.
 
     A question is passed if each of its answers stands, by one of its names, in the 30 tokens behind
     the prompt. A case is called by the position of its example, counted from 0.
     """
 
-    published = AUTHORS
-    sample = "rippleedits"
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+
+    published, layout, passed = AUTHORS, Example, ("value", "aliases")
+    sample, otherwise = "rippleedits", "auto"
     files = "1,948 in recent.json, 1,922 in random.json, 885 in popular.json"
     version: ClassVar[str] = "0.1"
     metrics = ("ripple", "success", "judging")
@@ -124,17 +118,20 @@ class RippleEdits(GivenFileTask):
     )
     citation = RIPPLE_EDITS
 
-    def records(self, path: Path) -> list[Entry]:
-        """Return the examples of a file, checked. Raises `DataError` if they are of another layout."""
-        return reading.read(path, Example, _wrong, passed=("value", "aliases"))
+    def _wrong(self, record: Record) -> tuple[str, ...]:
+        """Raise `ValueError` for an example without an axis."""
+        if not record.keys() & AXES.keys():
+            raise ValueError(f"none of {', '.join(AXES)} is there")
+        return ()
 
-    def made_of(self, entries: Sequence[Entry]) -> Iterable[Case]:
-        """Return a case for every example."""
-        known = _known([record for record, problem in entries if not problem])
-        return [
-            unusable(str(i), problem) if problem else _case(str(i), record, known)
-            for i, (record, problem) in enumerate(entries)
-        ]
+    def _case(self, name: str, record: Record, position: int) -> Case:
+        edit, (wording, known) = record["edit"], self._known
+        names = known.get(str(edit["target_id"]), ())
+        request = _request(edit, wording, names)
+        if isinstance(request, str):
+            return unusable(name, f"record {position + 1}: {request}")
+        tags = {"relation": edit["relation"], "type": record["example_type"]}
+        return Case(name, (request,), (*_facts(request, names), *_asked(record)), tags)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,23 +146,26 @@ class RippleEdits(GivenFileTask):
     def _usable(self) -> list[Record]:
         return [record for record, problem in self.records(self._file()) if not problem]
 
-
-def _known(records: Sequence[Record]) -> Known:
-    """Return what a file says of the wording of its relations and of the names of its objects."""
-    tests = [test for record in records for _, test in _tests(record)]
-    queries = [q for t in tests for q in (*t["test_queries"], *t["condition_queries"])]
-    names: dict[str, Sequence[str]] = {}
-    for query in queries:
-        two_hops = query.get("query_type") == "two_hop"
-        ids = query.get("second_hop_target_ids" if two_hops else "target_ids")
-        if isinstance(ids, list) and len(ids) == len(query["answers"]):
-            found = zip(ids, query["answers"], strict=True)
-            names |= {str(name): _names(answer) for name, answer in found}
-    asked, stated = (
-        [Worded(e["relation"], str(e.get("subject_id", e["prompt"])), e["prompt"]) for e in each]
-        for each in (filter(_is_plain, queries), [record["edit"] for record in records])
-    )
-    return Known(templates(asked, stated), names)
+    @cached_property
+    def _known(self) -> tuple[Templates, Mapping[str, Sequence[str]]]:
+        """What the file says of the wording of its relations, and of its objects' names by id."""
+        tests = [test for record in self._usable for _, test in _tests(record)]
+        queries = [q for t in tests for q in (*t["test_queries"], *t["condition_queries"])]
+        names: dict[str, Sequence[str]] = {}
+        for query in queries:
+            two_hops = query.get("query_type") == "two_hop"
+            ids = query.get("second_hop_target_ids" if two_hops else "target_ids")
+            if isinstance(ids, list) and len(ids) == len(query["answers"]):
+                found = zip(ids, query["answers"], strict=True)
+                names |= {str(name): _names(answer) for name, answer in found}
+        asked, stated = (
+            [
+                Worded(e["relation"], str(e.get("subject_id", e["prompt"])), e["prompt"])
+                for e in each
+            ]
+            for each in (filter(_is_plain, queries), [record["edit"] for record in self._usable])
+        )
+        return templates(asked, stated), names
 
 
 def _is_plain(query: Record) -> bool:
@@ -180,38 +180,23 @@ def _tests(record: Record) -> Iterator[tuple[str, Record]]:
             yield axis, test
 
 
-def _case(name: str, record: Record, known: Known) -> Case:
-    edit = record["edit"]
-    request = _request(edit, known)
-    if isinstance(request, str):
-        return unusable(name, f"record {int(name) + 1}: {request}")
-    tags = {"relation": edit["relation"], "type": record["example_type"]}
-    aliases = known.names.get(str(edit["target_id"]), ())
-    probes = (*_facts(request, aliases), *_asked(record))
-    return Case(name, (request,), probes, tags)
-
-
-def _request(edit: Record, known: Known) -> Request | str:
-    if (template := known.wording.get(edit["relation"])) is None:
+def _request(edit: Record, wording: Templates, names: Sequence[str]) -> Request | str:
+    if (template := wording.get(edit["relation"])) is None:
         return (
             f"the file does not tell how {edit['relation']} is worded: it takes {FEWEST} subjects of "
             "which it is said alike"
         )
     original = next((edit[name]["prompt"] for name in OLD if edit.get(name)), "")
-    names = known.names.get(str(edit["target_id"]), ())
-    parts = cut(edit["prompt"], template, original, names)
-    if isinstance(parts, str):
-        return parts
-    request = Request(parts.prompt, parts.subject, parts.target)
+    request = cut(edit["prompt"], template, original, names)
+    if isinstance(request, str):
+        return request
     true = target(original, request.text)
-    if true == parts.target:
-        return f"the edit changes nothing: the object is {true!r} before and after"
-    return Request(parts.prompt, parts.subject, parts.target, true)
+    return next(unedited(request.target_new, true), "") or replace(request, target_true=true)
 
 
 def _facts(request: Request, aliases: Sequence[str]) -> Iterator[Probe]:
     new, true = request.target_new, request.target_true
-    yield _probe("fact", request.text, _key([new, *aliases], true), {})
+    yield _probe("fact", request.text, [new, *aliases], {}, true)
     if true:
         yield Probe("efficacy", Choose(request.text, (new, true)))
 
@@ -222,24 +207,19 @@ def _asked(record: Record) -> Iterator[Probe]:
         if not _askable(test):
             continue
         tags = {"axis": AXES[axis], "test": str(number), "passes": PASSES[test["test_condition"]]}
-        for query, each in enumerate(test["test_queries"]):
-            yield from _answers(AXES[axis], each, {**tags, "query": str(query)})
-        for query, each in enumerate(test["condition_queries"]):
-            yield from _answers(CONDITION, each, {**tags, "query": str(query)})
+        for role, asked in ((AXES[axis], "test_queries"), (CONDITION, "condition_queries")):
+            for query, each in enumerate(test[asked]):
+                own = {**tags, "query": str(query)}
+                for answer in each["answers"]:
+                    yield _probe(role, each["prompt"], _names(answer), own)
 
 
-def _answers(role: str, query: Record, tags: Mapping[str, str]) -> Iterator[Probe]:
-    for answer in query["answers"]:
-        yield _probe(role, query["prompt"], _key(_names(answer)), tags)
-
-
-def _probe(role: str, prompt: str, key: Key, tags: Mapping[str, str]) -> Probe:
-    return Probe(role, Generate(prompt, max_new_tokens=TOKENS), tags, key)
-
-
-def _key(names: Sequence[str], old: str = "") -> Key:
+def _probe(
+    role: str, prompt: str, names: Sequence[str], tags: Mapping[str, str], old: str = ""
+) -> Probe:
     right, *aliases = dict.fromkeys(names)
-    return Key("match", right, old, {"aliases": aliases, "old_aliases": [], "how": "within"})
+    key = Key("match", right, old, {"aliases": aliases, "old_aliases": [], "how": "within"})
+    return Probe(role, Generate(prompt, max_new_tokens=TOKENS), tags, key)
 
 
 def _askable(test: Record) -> bool:
@@ -253,9 +233,3 @@ def _names(answer: Record) -> list[str]:
     """Return the names of an answer; as in the authors' code, a single letter is none."""
     names = (name.strip() for name in (answer["value"], *answer["aliases"]))
     return [name for name in names if len(name) > 1 or name.isdigit()]
-
-
-def _wrong(record: Record) -> tuple[str, ...]:
-    if not record.keys() & AXES.keys():
-        raise ValueError(f"none of {', '.join(AXES)} is there")
-    return ()

@@ -6,18 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import record
+from support.builders import flat, record
 from support.complaints import complaint
 
-from edit_harness import Case, Choose, Drift, ModelSource
+from edit_harness import Case, Choose, Drift, ModelSource, Probe, Request
 from edit_harness_plugins.composition import of_cases
 from edit_harness_plugins.tasks.counterfact.counterfact import (
     AUTHORS,
+    MULTI,
     TITLE,
     CounterFact,
     CounterFactPlus,
     table,
 )
+from edit_harness_plugins.tasks.mquake import MQuAKE
+from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
+from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 
 def prompts(case, role, kind):
@@ -41,6 +45,25 @@ def test_a_record_becomes_a_case(store):
     assert len(case.probes) == 24
     candidates = {p.query.candidates for p in case.probes if isinstance(p.query, Choose)}
     assert candidates == {("Paris", "Rome")}
+
+
+def test_a_record_of_easyedit_becomes_a_case_with_one_prompt_for_each_list(store):
+    near, objects = "Neighbour 0 lives in", ("Paris", "Oslo")
+    task = CounterFactPlus(store(flat(record(7), locality_ground_truth="Oslo")), generation=1)
+    (case,) = task.cases()
+    (request,) = case.requests
+    assert (case.id, request) == ("7", Request("{} lives in", "Ada", "Paris", "Rome"))
+    told = f"Ada lives in Paris. {near}"
+    assert case.probes == (
+        Probe("efficacy", Choose("Ada lives in", ("Paris", "Rome"))),
+        Probe("paraphrase", Choose("It rains. Ada dwells in", ("Paris", "Rome"))),
+        Probe("neighborhood", Choose(near, objects)),
+        Probe("neighborhood", Drift(near)),
+        Probe("neighborhood-plus", Choose(told, objects)),
+        Probe("neighborhood-plus", Drift(told)),
+    )
+    assert "one rephrasing and one neighbour" in task.notes[0]
+    assert CounterFact(store(record())).notes == ()
 
 
 def test_plus_puts_the_edited_fact_in_front_of_the_neighbours(store):
@@ -73,22 +96,25 @@ def test_json_and_jsonl_hold_the_same_records_in_the_order_of_the_file(store):
 OF_CONTENT = {
     "`$.requested_rewrite.subject` is empty; `$.requested_rewrite.prompt` has 0 places '{}' for "
     "the subject, expected 1": record(1, subject=" ", prompt="in"),
-    "`$.requested_rewrite.target_true.str` has half of a surrogate pair": record(
-        1, target_true={"str": "\ud800"}
-    ),
+    "`$.requested_rewrite.target_true.str` has half of a surrogate pair":
+        record(1, target_true={"str": "\ud800"}),
     "`$.neighborhood_prompts` is empty": record(1) | {"neighborhood_prompts": []},
-}
+    # In EasyEdit's layout.
+    "prompt 'Ada lives in' does not have the subject 'Bo' in it": flat(record(1), subject="Bo"),
+    "prompt has a '{}' of its own, which stands for the subject": flat(record(1), prompt="Ada {} in"),
+    "target_new is the true value 'Paris', so nothing is edited": flat(record(1), ground_truth=" Paris"),
+    "the true object of the neighbours is the new one, 'Paris'":
+        flat(record(1), locality_ground_truth="Paris "),
+    "`$.rephrase_prompt` is empty": flat(record(1), rephrase_prompt=""),
+}  # fmt: skip
 """What is wrong with records that are of no use, in files that are."""
 
 OF_LAYOUT = {
-    "Expected `object`, got `str` - at `$.requested_rewrite.target_new`": record(
-        1, target_new="Paris"
-    ),
-    "Object missing required field `str` - at `$.requested_rewrite.target_new`": record(
-        1, target_new={"id": "Q90"}
-    ),
+    "Expected `object`, got `str` - at `$.requested_rewrite.target_new`": record(1, target_new="Paris"),
+    "Object missing required field `str` - at `$.requested_rewrite.target_new`":
+        record(1, target_new={"id": "Q90"}),
     "case_id 0 is also that of record 1": record(0),
-}
+}  # fmt: skip
 """What a file is refused for."""
 
 
@@ -182,12 +208,51 @@ def test_a_download_that_is_not_right_is_moved_aside(download, tmp_path, text, p
     assert not (tmp_path / "counterfact.json").exists()
 
 
-def test_offline_without_the_file(tmp_path, monkeypatch):
+def test_the_genuine_records_are_asked_alike_in_both_layouts(store, counterfact_300):
+    whole = {case.id: case for case in CounterFact(str(counterfact_300)).cases()}
+    records = json.loads(counterfact_300.read_text(encoding="utf-8"))
+    for case in CounterFact(store(*map(flat, records))).cases():
+        assert (case.requests, len(case.probes)) == (whole[case.id].requests, 4)
+        assert all(probe in whole[case.id].probes for probe in case.probes)
+
+
+@pytest.mark.parametrize("task", [CounterFact, ZsRE, ZsREAlternative, MQuAKE, RippleEdits])
+@pytest.mark.parametrize(
+    ("value", "has"), [({"name": "Ada"}, "has name"), (5, "is 5"), ({"k" * 999: 1}, "has [...]")]
+)
+def test_a_file_of_another_layout_is_one_message(store, task, value, has):
+    said = f"{(path := store(*[value] * 7))}: none of 7 records has the fields that this task reads; record 1 {has}"
+    assert complaint(task(path)).cause == said
+
+
+def test_genuine_files_of_other_tasks_are_one_message(counterfact_300, zsre_600):
+    """With the fields of every layout that is read."""
+    zsre = complaint(CounterFactPlus(str(zsre_600)))
+    assert zsre.cause.endswith("has subject, src, pred, rephrase, alt, answers, loc, loc_ans, cond")
+    assert "paraphrase_prompts, neighborhood_prompts; or case_id, prompt, subject" in zsre.remedy
+    for task in (ZsRE, MQuAKE, RippleEdits):
+        assert "none of 300 records" in complaint(task(str(counterfact_300))).cause
+
+
+def test_memits_file_without_conflicts_is_had_by_name(store, tmp_path, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    error = complaint(CounterFact())
-    assert error.cause.startswith("counterfact.json is not in the cache, and HF_HUB_OFFLINE=1")
-    assert "https://rome.baulab.info/data/dsets/counterfact.json" in error.remedy
+    task, home = CounterFactPlus("multi_counterfact"), "baulab.info/data/dsets/"
+    for own, address in (
+        (CounterFact(), "rome.{}counterfact.json"),
+        (task, "memit.{}multi_counterfact.json"),
+    ):
+        error = complaint(own)
+        assert "counterfact.json is not in the cache, and HF_HUB_OFFLINE=1" in error.cause
+        assert f"https://{address.format(home)}" in error.remedy
+    assert "20,877 with data=multi_counterfact" in task.dataset()["records"]
+    monkeypatch.setitem(CounterFact.further, MULTI.title, replace(MULTI, records=2))
+    store(record(0), record(1), name=MULTI.remote.name)
+    assert [case.id for case in task.cases()] == ["0", "1"]
+    assert task.origin == "authors' multi_counterfact"
+    assert task.notes[0].startswith("no checksum of multi_counterfact is known; got sha256")
+    store(record(0), name=MULTI.remote.name)
+    assert "has 1 records, not 2" in complaint(task).cause
 
 
 def rows(found):

@@ -103,8 +103,8 @@ def test_all_edits_of_an_instance_are_written_at_once(store):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"requested_rewrite": [edit(target_new={"str": "Rome"})]},
-         "requested_rewrite[0] changes nothing: the object is 'Rome' before and after"),
+        ({"requested_rewrite": [edit(target_new={"str": " Rome"})]},
+         "target_new is the true value 'Rome', so nothing is edited"),
         ({"questions": []}, "`$.questions` is empty"),
         ({"requested_rewrite": [edit(prompt="Ada lives in")]},
          "`$.requested_rewrite[0].prompt` has 0 places '{}' for the subject, expected 1"),

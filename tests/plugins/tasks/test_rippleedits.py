@@ -10,7 +10,6 @@ from edit_harness import Case, Choose, Generate, Key, Probe, Request, Text
 from edit_harness.data import Verdict
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple
 from edit_harness_plugins.tasks.rippleedits.ripple_wording import (
-    Cut,
     Template,
     Worded,
     cut,
@@ -90,7 +89,7 @@ def test_a_sentence_is_cut_as_it_was_made(names, new):
     wording = templates(Worded("HOME", name, HOME.format(name)) for name in everybody)
     for name in names:
         parts = cut(f"{HOME.format(name)} {new}.", wording["HOME"])
-        assert parts == Cut(HOME, name, new)
+        assert parts == Request(HOME, name, new)
 
 
 IS = Template(("The", "home", "of"), ("is",))
@@ -137,21 +136,21 @@ def test_a_template_rests_on_different_subjects():
 @pytest.mark.parametrize(
     ("sentence", "known", "parts"),
     [
-        ("The home of Ada is Paris.", {}, Cut(HOME, "Ada", "Paris")),
-        ("The home of Ada is Washington, D.C..", {}, Cut(HOME, "Ada", "Washington, D.C.")),
+        ("The home of Ada is Paris.", {}, Request(HOME, "Ada", "Paris")),
+        ("The home of Ada is Washington, D.C..", {}, Request(HOME, "Ada", "Washington, D.C.")),
         ("The home of Ada is .", {}, "does not tell"),
         ("The home of  is Paris.", {}, "does not tell"),
         ("The house of Ada is Paris.", {}, "is not worded as the other sentences"),
         ("The home of This is Us is Paris.", {}, "does not tell"),
         # Where two places would do, the names or the old fact decide.
-        ("The home of This is Us is Rome.", {"names": ["Rome"]}, Cut(HOME, "This is Us", "Rome")),
+        ("The home of This is Us is Rome.", {"names": ["Rome"]}, Request(HOME, "This is Us", "Rome")),
         ("The home of Ada is what is left.", {"original": "The home of Ada is Rome."},
-         Cut(HOME, "Ada", "what is left")),
+         Request(HOME, "Ada", "what is left")),
     ],
 )  # fmt: skip
 def test_a_sentence_is_cut_or_says_why_not(sentence, known, parts):
     found = cut(sentence, IS, **known)
-    assert found == parts if isinstance(parts, Cut) else parts in found
+    assert found == parts if isinstance(parts, Request) else parts in found
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def test_edits_of_no_use_say_why(store):
     other["edit"]["relation"] = "SPOUSE"
     good, same, unknown = cases(store(example(), example("Cy", "Rome", "Rome"), other))
     assert not good.problem
-    assert same.problem.startswith("record 2: the edit changes nothing")
+    assert same.problem.startswith("record 2: target_new is the true value 'Rome'")
     assert "the file does not tell how SPOUSE is worded" in unknown.problem
     (only,) = cases(store(example(Subject_Aliasing=[], Compositionality_II=[])))
     assert "the file does not tell how HOME is worded" in only.problem

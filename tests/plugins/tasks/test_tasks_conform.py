@@ -1,7 +1,7 @@
 """The bundled tasks pass the suite that third parties run, and so do the plugin modules."""
 
 import pytest
-from support.builders import question, record, stored, with_texts
+from support.builders import flat, question, record, stored, with_texts
 
 import edit_harness_plugins.editors
 import edit_harness_plugins.metrics
@@ -25,6 +25,7 @@ QUESTIONS = [question(), question(alt="Oslo"), question(loc="")]
 TASKS = {
     "counterfact": lambda folder: CounterFact(stored(folder, *FACTS)),
     "counterfact-plus": lambda folder: CounterFactPlus(stored(folder, *FACTS)),
+    "easyedit": lambda folder: CounterFactPlus(stored(folder, *map(flat, FACTS))),
     "with texts": lambda folder: with_texts(folder, count=5, generation=2),
     "zsre": lambda folder: ZsRE(stored(folder, *QUESTIONS)),
     "zsre-alt": lambda folder: ZsREAlternative(stored(folder, *QUESTIONS)),
