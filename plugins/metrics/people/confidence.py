@@ -71,7 +71,7 @@ class Confidence(Metric):
         return column_means({name: columns[name] for name in names if name in columns})
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
-        """Return D by group and its tests for each set of cases, and how often it falls."""
+        """Return D by group and its tests for each set of cases."""
         of_sets = {name: own for (name,), own in by_tag(cases, columns, "set").items()}
         sets = {name: groups for name, own in of_sets.items() if (groups := _groups(own))}
         found: Tables = {f"D_d by group and set; {STARS}": list(_together(sets))}
@@ -82,19 +82,6 @@ class Confidence(Metric):
                 | {"t": own.test.t, **own.cells}
                 for group, own in groups.items()
             ]
-        # In how many of the tests D falls, as the paper's Tables 8 and 9 have it, uncorrected.
-        tested = [
-            (name, group, own.falls)
-            for name, groups in sets.items()
-            for group, own in groups.items()
-            if group and own.test.p is not None
-        ]
-        found["groups whose D falls, by set"] = _counted("set", [(n, f) for n, _, f in tested])
-        of_groups = sorted(((g, f) for _, g, f in tested), key=lambda found: _place(found[0]))
-        found["sets in which D falls, by group"] = _counted("group", of_groups)
-        for name in sets:
-            title = f"D_d by continent and race, {name}"
-            found[title] = list(_crossed(name, cases, columns))
         return {title: rows for title, rows in found.items() if rows}
 
 
@@ -187,34 +174,3 @@ def _means(group: str, columns: Columns) -> Row:
         "before": float(before.mean()), "after": float(after.mean()),
         "D_d": float((after - before).mean()),
     }  # fmt: skip
-
-
-def _counted(heading: str, found: Sequence[tuple[str, list[bool]]]) -> list[Row]:
-    """Return how many tests there are under each name, and in how many of them D falls."""
-    tested = grouped(found)
-    if len(tested) > 1:
-        tested["all"] = [falls for _, falls in found]
-    rows: list[Row] = []
-    for name, own in tested.items():
-        plain, adjusted = (sum(each) for each in zip(*own, strict=True))
-        n = len(own)
-        rows.append(
-            {heading: name, "tests": n, "falls": plain, "share": plain / n,
-             "falls BH": adjusted, "share BH": adjusted / n}
-        )  # fmt: skip
-    return rows
-
-
-def _crossed(name: str, cases: Sequence[Case], columns: Columns) -> Iterator[Row]:
-    """Yield D_d by continent of the new value and race of the people, for one set of cases."""
-    tests = {
-        (continent, group): test
-        for (of, continent), own in by_tag(cases, columns, "set", "continent").items()
-        for group, test in _tests(own).items()
-        if of == name and group.startswith("race=")
-    }
-    for (continent, group), adjusted in corrected(tests).items():
-        test = tests[continent, group]
-        race = group.partition("=")[2]
-        cells = {"continent": continent, "race": race, "cases": test.n, "D_d": test.mean}
-        yield {**cells, **Tested(test, adjusted).cells}

@@ -67,11 +67,10 @@ class CrossProperty(Metric):
         return column_means({name: each for name, each in columns.items() if name != CHANCE})
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
-        """Return the matrix of edited and asked properties, and of its cells the tests."""
+        """Return both accuracies of each pair of edited and asked properties, and the tests."""
         pairs = by_tag(cases, columns, "edited", "effect")
         cells = {pair: own for pair, own in pairs.items() if len(_both(own, "CP")[0])}
         found = {
-            "CP, edited x asked": _matrix(cells),
             "CP by pair": _listed(cells, "CP"),
             "tests of CP by pair": _tests(cells),
             "CP-published by pair": _listed(cells, "CP-published"),
@@ -132,19 +131,6 @@ def _both(columns: Columns, name: str) -> list[np.ndarray]:
 def _changed(columns: Columns, name: str) -> dict[str, float]:
     before, after = (float(side.mean()) for side in _both(columns, name))
     return {"before": before, "after": after, "change": after - before}
-
-
-def _matrix(cells: Cells) -> list[Row]:
-    """Return the shares of right choices, by edited property and what is seen, then by asked one."""
-    effects = sorted({effect for _, effect in cells})
-    rows: list[Row] = []
-    for edited in sorted({edited for edited, _ in cells}):
-        shown = {e: _changed(cells[edited, e], "CP") for e in effects if (edited, e) in cells}
-        for when in ("before", "after", "change"):
-            values = {e: shown[e][when] if e in shown else None for e in effects}
-            mean = fmean(shares[when] for shares in shown.values())
-            rows.append({"edited": edited, "CP": when, **values, "mean": mean})
-    return rows
 
 
 def _listed(cells: Cells, name: str) -> list[Row]:
