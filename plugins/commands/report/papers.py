@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, zip_longest
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -71,11 +71,15 @@ def _beside(number: int, name: str, shows: str, suffix: str = "") -> Printed:
     return Printed(f"CounterFact+, Table {number}", shows, COUNTERFACT, measures)
 
 
-def _people(numbers: str, kind: str, shows: str) -> Printed:
-    return Printed(
-        f"{SEESAW}, Tables {numbers}", f"D_d by edited property and {shows}", {"seesaw-cf": SEESAW},
-        {"": "D"}, split="edited", groups=(kind,), value="change", ranked=False,
-    )  # fmt: skip
+def _seesaw(number: str, shows: str, *measures: str, **more: Any) -> Printed:
+    """Return a table of Seesaw-CF: of one measure its columns are other things."""
+    columns = {name if measures[1:] else "": name for name in measures}
+    return Printed(f"{SEESAW}, {number}", shows, {"seesaw-cf": SEESAW}, columns, **more)
+
+
+def _people(numbers: str, shows: str, *groups: str, split: str = "edited") -> Printed:
+    more = {"split": split, "groups": groups, "value": "change", "ranked": False}
+    return _seesaw(numbers, f"D_d by edited property{shows}", "D", **more)
 
 
 def _rules(number: int, tasks: Mapping[str, str], *measures: str) -> Printed:
@@ -92,37 +96,27 @@ PRINTED = (
     _beside(1, "NS", "neighborhood score"),
     _beside(2, "NM", "neighborhood magnitude"),
     _beside(3, "NKL", "neighborhood KL divergence, as published", "-paper"),
-    Printed(
-        f"{SEESAW}, Table 4", "change of cross-property accuracy, edited/asked",
-        {"seesaw-cf": SEESAW}, {"": "CP"}, by="set", value="change",
+    _seesaw("Table 4", "change of cross-property accuracy, edited/asked", "CP", by="set", value="change"),
+    _seesaw("Table 5", "cross-property accuracy, edited/asked", "CP", by="set"),
+    _seesaw(
+        "Table 6", "flaws by edited property, mean over pairs of texts", *FLAWS, split="edited",
+        value="pairs",
     ),
-    Printed(
-        f"{SEESAW}, Table 5", "cross-property accuracy, edited/asked",
-        {"seesaw-cf": SEESAW}, {"": "CP"}, by="set",
+    _seesaw(
+        "Table 8", "groups of people in which D falls, p < 0.05, by edited property", "D",
+        by="edited", groups=KINDS, over="groups", value="falls",
     ),
-    Printed(
-        f"{SEESAW}, Table 6", "flaws by edited property, mean over pairs of texts",
-        {"seesaw-cf": SEESAW}, {flaw: flaw for flaw in FLAWS}, split="edited", value="pairs",
+    _seesaw(
+        "Table 9", "edited properties for which D falls, p < 0.05, by group of people", "D",
+        by="edited", groups=KINDS, over="edited", value="falls",
     ),
-    Printed(
-        f"{SEESAW}, Table 8", "groups of people in which D falls, p < 0.05, by edited property",
-        {"seesaw-cf": SEESAW}, {"": "D"}, by="edited", groups=KINDS, over="groups", value="falls",
-    ),
-    Printed(
-        f"{SEESAW}, Table 9", "edited properties for which D falls, p < 0.05, by group of people",
-        {"seesaw-cf": SEESAW}, {"": "D"}, by="edited", groups=KINDS, over="edited", value="falls",
-    ),
-    _people("10 and 11", "race", "race"),
-    _people("12 and 13", "geo", "region"),
-    _people("14 and 15", "gender", "gender"),
-    Printed(
-        f"{SEESAW}, Table 19", "flaws, mean over pairs of texts",
-        {"seesaw-cf": SEESAW}, {flaw: flaw for flaw in FLAWS}, value="pairs",
-    ),
-    Printed(
-        f"{SEESAW}, Figs 3 and 4", "D_d by edited property, continent of its new value, race and region",
-        {"seesaw-cf": SEESAW}, {"": "D"}, split="edited continent", groups=("race", "geo"),
-        value="change", ranked=False,
+    _people("Tables 10 and 11", " and race", "race"),
+    _people("Tables 12 and 13", " and region", "geo"),
+    _people("Tables 14 and 15", " and gender", "gender"),
+    _seesaw("Table 19", "flaws, mean over pairs of texts", *FLAWS, value="pairs"),
+    _people(
+        "Figs 3 and 4", ", continent of its new value, race and region", "race", "geo",
+        split="edited continent",
     ),
     _rules(
         1, {"rule-edit": "formula", "rule-edit-description": "description"},
@@ -180,10 +174,7 @@ class Subsets:
         return sorted(name.partition(" ")[2] for name in found)
 
     def estimate(self, when: str, measure: str, part: Part = WHOLE) -> Estimate | None:
-        """Return the estimate ``before`` or ``after`` the edit, or of the ``change`` over cases that have both.
-
-        Or of what is after it over ``pairs`` of texts, of which a case may have many.
-        """
+        """Return the estimate ``before`` or ``after`` the edit, after it over ``pairs``, or of the ``change``."""
         if when == "change":
             before, after = self._both(measure, part)
             return self._mean(f"post_{measure}", measure, {"": after - before}, change=True)

@@ -128,21 +128,17 @@ def _both(columns: Columns, name: str) -> list[np.ndarray]:
     return present(columns, f"pre_{name}", f"post_{name}")
 
 
-def _changed(columns: Columns, name: str) -> dict[str, float]:
-    before, after = (float(side.mean()) for side in _both(columns, name))
-    return {"before": before, "after": after, "change": after - before}
-
-
 def _listed(cells: Cells, name: str) -> list[Row]:
     """Return a measure of each pair beside what guessing yields, and the plain mean of the rows.
 
     The paper's Table 5 divides the sum of 7 rows by 8, for a pair that it does not show.
     """
-    rows: list[Row] = [
-        {"edited": edited, "asked": asked, "cases": len(_both(own, "CP")[0])}
-        | {"chance": float(np.nanmean(own[CHANCE])), **_changed(own, name)}
-        for (edited, asked), own in cells.items()
-    ]
+    rows: list[Row] = []
+    for (edited, asked), own in cells.items():
+        before, after = (float(side.mean()) for side in _both(own, name))
+        told = {"edited": edited, "asked": asked, "cases": len(_both(own, "CP")[0])}
+        told |= {"chance": float(np.nanmean(own[CHANCE])), "before": before, "after": after}
+        rows.append(told | {"change": after - before})
     if len(rows) < 2:
         return rows
     mean = {what: fmean(row[what] for row in rows) for what in list(rows[0])[3:]}

@@ -49,21 +49,18 @@ class Values:
 
     def by_category(self) -> dict[str, list[Row]]:
         """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these."""
+        of = {**self.continents, "P101": self.fields}
         return {
             f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": _listed(
-                self.candidates.get(prop, ()), of, file
+                self.candidates.get(prop, ()), of.get(prop, {})
             )
-            for prop, of, file in (
-                ("P101", self.fields, "fow.csv"),
-                ("P27", self.continents.get("P27"), "P27_cats.csv"),
-                ("P19", self.continents.get("P19"), "city_to_country.csv and country_codes.csv"),
-            )
+            for prop in ("P101", "P27", "P19")
         }
 
 
-def _listed(labels: Sequence[str], of: Mapping[str, str] | None, file: str) -> list[Row]:
+def _listed(labels: Sequence[str], of: Mapping[str, str]) -> list[Row]:
     if not (of and labels):
-        return [{"which": f"not known: {file} beside the data would tell"}]
+        return [{"which": "not known: the authors' table is not beside the data"}]
     found: dict[str, list[str]] = {}
     for label in labels:
         found.setdefault(of.get(label, "none"), []).append(label)
