@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,7 +142,7 @@ def _rows(table: Printed, some: Sequence[Subsets], split: str) -> Iterator[Row]:
         # Models of one name have their weights' digests behind it.
         name = facts_of["Model"]
         name = name if known[name] == 1 else f"{name} {facts_of['Weights']}"
-        if table.unedited and table.value == "after":
+        if table.value == "after":
             before = [[_unedited(each, column) for each in own] for column in columns]
             yield Row((name, UNEDITED), list(map(_largest, before)))
         of_editors = grouped([each for each in own if each in editors], lambda each: editors[each])
@@ -197,11 +196,11 @@ def _read(table: Printed, each: Subsets, column: Column) -> Number | None:
     if column.measure not in each.run.measures:
         return None
     if table.value == "falls":
-        fallen, tested = each.falls(column.measure, column.parts)
-        data = {**_of(each, column, "falls"), "estimate": fallen, "n": tested}
-        count = Estimate(fallen, math.nan, math.nan, len(each.run.records))
-        cell = Cell(str(fallen), f"of {tested}")
-        return Number(cell, count, "lower", data, each.cases) if tested else None
+        count = each.falls(column.measure, column.parts)
+        data = {**_of(each, column, "falls"), "estimate": count.value, "n": count.n}
+        cell = Cell(f"{count.value:g}", f"of {count.n}")
+        count = replace(count, n=len(each.run.records))
+        return Number(cell, count, "lower", data, each.cases) if data["n"] else None
     found = each.estimate(table.value, column.measure, *column.parts)
     number = _number(each, column, found, table.value) if found else None
     return number if not number or table.ranked else replace(number, better="")

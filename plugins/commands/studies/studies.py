@@ -90,6 +90,8 @@ class ReproduceFlags(LoadingFlags):
     output: str
     seed: int = flag("--seed", **SEED)
     interval: str
+    listed: bool = flag("--list", default=False, is_flag=True,
+        help="Name the papers' tables and figures, and how each is made again.")
     quiet: bool = flag("-q", "--quiet", **QUIET)
     as_json: bool = flag("--json", **JSON)
 # fmt: on
@@ -124,7 +126,7 @@ def trace(plugins: Plugins, **flags: Any) -> int:
 @takes(Options, only=["executor", "executor_args", "output"])
 @takes(ReproduceFlags, only=["seed"])
 @intervals.option
-@takes(ReproduceFlags, only=["quiet", "as_json"])
+@takes(ReproduceFlags, only=["listed", "quiet", "as_json"])
 @with_plugins
 def reproduce(plugins: Plugins, **flags: Any) -> int:
     """Run a paper's table again, and say which cells come out as printed."""

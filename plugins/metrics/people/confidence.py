@@ -71,7 +71,7 @@ class Confidence(Metric):
         return column_means({name: columns[name] for name in names if name in columns})
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
-        """Return D by group and its tests for each set of cases, and how often it falls."""
+        """Return D by group and its tests for each set of cases."""
         of_sets = {name: own for (name,), own in by_tag(cases, columns, "set").items()}
         sets = {name: groups for name, own in of_sets.items() if (groups := _groups(own))}
         found: Tables = {f"D_d by group and set; {STARS}": list(_together(sets))}
@@ -79,22 +79,9 @@ class Confidence(Metric):
             found[f"D by group, {name}"] = [_means(group, of_sets[name]) for group in groups]
             found[f"tests of D_d by group, {name}"] = [
                 {"group": group or "all", "low 95%": own.test.low, "high 95%": own.test.high}
-                | {"t": own.test.t, **own.cells}
+                | {"t": own.test.t, "p": own.test.p, "p BH": own.adjusted, "falls": "*" * own.stars}
                 for group, own in groups.items()
             ]
-        # In how many of the tests D falls, as the paper's Tables 8 and 9 have it, uncorrected.
-        tested = [
-            (name, group, own.falls)
-            for name, groups in sets.items()
-            for group, own in groups.items()
-            if group and own.test.p is not None
-        ]
-        found["groups whose D falls, by set"] = _counted("set", [(n, f) for n, _, f in tested])
-        of_groups = sorted(((g, f) for _, g, f in tested), key=lambda found: _place(found[0]))
-        found["sets in which D falls, by group"] = _counted("group", of_groups)
-        for name in sets:
-            title = f"D_d by continent and race, {name}"
-            found[title] = list(_crossed(name, cases, columns))
         return {title: rows for title, rows in found.items() if rows}
 
 
@@ -106,15 +93,10 @@ class Tested(NamedTuple):
     """The p corrected for the number of groups; the whole is none of them."""
 
     @property
-    def falls(self) -> list[bool]:
-        """Whether D falls, and by the corrected p too: a p of both sides, and D_d below 0."""
+    def stars(self) -> int:
+        """One if D falls, two if it does by the corrected p too: a p of both sides, and D_d below 0."""
         down = self.test.mean is not None and self.test.mean < 0
-        return [down and p is not None and p < ALPHA for p in (self.test.p, self.adjusted)]
-
-    @property
-    def cells(self) -> Row:
-        """The last cells of a row of tests: a star for a fall, two if it is one corrected."""
-        return {"p": self.test.p, "p BH": self.adjusted, "falls": "*" * sum(self.falls)}
+        return sum(down and p is not None and p < ALPHA for p in (self.test.p, self.adjusted))
 
 
 def _read(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
@@ -122,7 +104,8 @@ def _read(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
     found = grouped(
         (group, difference)
         for probe, answer in zip(case.probes, answers, strict=True)
-        if _asks(probe) and isinstance(answer, Scores)
+        if probe.role == ROLE and isinstance(probe.query, Choose)
+        if len(probe.query.candidates) == 2 and isinstance(answer, Scores)
         if not math.isnan(difference := answer.prob(RIGHT) - answer.prob(OLD))
         for group in ("", *_groups_of(probe))
     )
@@ -130,11 +113,6 @@ def _read(when: str, case: Case, answers: Sequence[Answer]) -> dict[str, float]:
     if when == "pre":
         values |= {_name("prompts", group): float(len(each)) for group, each in found.items()}
     return values
-
-
-def _asks(probe: Probe) -> bool:
-    query = probe.query
-    return probe.role == ROLE and isinstance(query, Choose) and len(query.candidates) == 2
 
 
 def _groups_of(probe: Probe) -> list[str]:
@@ -151,70 +129,29 @@ def _place(group: str) -> tuple[int, str]:
     return KINDS.index(group.partition("=")[0]), group
 
 
-def _tests(columns: Columns) -> dict[str, TTest]:
+def _groups(columns: Columns) -> dict[str, Tested]:
     """Return the tests of D_d of each group over some cases; the group without a name is everybody."""
     named = (name.partition(" ")[2] for name in columns if name.startswith("prompts "))
     groups = ("", *sorted(named, key=_place))
-    tests = {group: paired(*present(columns, *_sides(group))) for group in groups}
-    return {group: test for group, test in tests.items() if test.n}
-
-
-def _sides(group: str) -> tuple[str, str]:
-    return _name("pre_D", group), _name("post_D", group)
-
-
-def _groups(columns: Columns) -> dict[str, Tested]:
-    tests = _tests(columns)
-    adjusted = corrected({group: test for group, test in tests.items() if group})
-    return {group: Tested(test, adjusted.get(group)) for group, test in tests.items()}
+    tests = {g: paired(*present(columns, _name("pre_D", g), _name("post_D", g))) for g in groups}
+    adjusted = corrected({group: test for group, test in tests.items() if group and test.n})
+    return {group: Tested(test, adjusted.get(group)) for group, test in tests.items() if test.n}
 
 
 def _together(sets: Mapping[str, Mapping[str, Tested]]) -> Iterator[Row]:
     """Yield D_d of every group in every set, as the paper's Tables 10, 12 and 14 do."""
     named = {group for groups in sets.values() for group in groups if group}
     for group in ("", *sorted(named, key=_place)) if sets else ():
-        yield {"group": group or "all", **{n: _shown(own.get(group)) for n, own in sets.items()}}
-
-
-def _shown(own: Tested | None) -> str:
-    return starred(own.test.mean, sum(own.falls)) if own else "–"
+        found = {name: own.get(group) for name, own in sets.items()}
+        cells = {n: starred(t.test.mean, t.stars) if t else "–" for n, t in found.items()}
+        yield {"group": group or "all", **cells}
 
 
 def _means(group: str, columns: Columns) -> Row:
-    before, after, prompts = present(columns, *_sides(group), _name("prompts", group))
+    names = (_name(what, group) for what in ("pre_D", "post_D", "prompts"))
+    before, after, prompts = present(columns, *names)
     return {
         "group": group or "all", "cases": len(prompts), "prompts": int(prompts.sum()),
         "before": float(before.mean()), "after": float(after.mean()),
         "D_d": float((after - before).mean()),
     }  # fmt: skip
-
-
-def _counted(heading: str, found: Sequence[tuple[str, list[bool]]]) -> list[Row]:
-    """Return how many tests there are under each name, and in how many of them D falls."""
-    tested = grouped(found)
-    if len(tested) > 1:
-        tested["all"] = [falls for _, falls in found]
-    rows: list[Row] = []
-    for name, own in tested.items():
-        plain, adjusted = (sum(each) for each in zip(*own, strict=True))
-        n = len(own)
-        rows.append(
-            {heading: name, "tests": n, "falls": plain, "share": plain / n,
-             "falls BH": adjusted, "share BH": adjusted / n}
-        )  # fmt: skip
-    return rows
-
-
-def _crossed(name: str, cases: Sequence[Case], columns: Columns) -> Iterator[Row]:
-    """Yield D_d by continent of the new value and race of the people, for one set of cases."""
-    tests = {
-        (continent, group): test
-        for (of, continent), own in by_tag(cases, columns, "set", "continent").items()
-        for group, test in _tests(own).items()
-        if of == name and group.startswith("race=")
-    }
-    for (continent, group), adjusted in corrected(tests).items():
-        test = tests[continent, group]
-        race = group.partition("=")[2]
-        cells = {"continent": continent, "race": race, "cases": test.n, "D_d": test.mean}
-        yield {**cells, **Tested(test, adjusted).cells}

@@ -67,11 +67,10 @@ class CrossProperty(Metric):
         return column_means({name: each for name, each in columns.items() if name != CHANCE})
 
     def tables(self, cases: Sequence[Case], columns: Columns) -> Tables:
-        """Return the matrix of edited and asked properties, and of its cells the tests."""
+        """Return both accuracies of each pair of edited and asked properties, and the tests."""
         pairs = by_tag(cases, columns, "edited", "effect")
         cells = {pair: own for pair, own in pairs.items() if len(_both(own, "CP")[0])}
         found = {
-            "CP, edited x asked": _matrix(cells),
             "CP by pair": _listed(cells, "CP"),
             "tests of CP by pair": _tests(cells),
             "CP-published by pair": _listed(cells, "CP-published"),
@@ -129,34 +128,17 @@ def _both(columns: Columns, name: str) -> list[np.ndarray]:
     return present(columns, f"pre_{name}", f"post_{name}")
 
 
-def _changed(columns: Columns, name: str) -> dict[str, float]:
-    before, after = (float(side.mean()) for side in _both(columns, name))
-    return {"before": before, "after": after, "change": after - before}
-
-
-def _matrix(cells: Cells) -> list[Row]:
-    """Return the shares of right choices, by edited property and what is seen, then by asked one."""
-    effects = sorted({effect for _, effect in cells})
-    rows: list[Row] = []
-    for edited in sorted({edited for edited, _ in cells}):
-        shown = {e: _changed(cells[edited, e], "CP") for e in effects if (edited, e) in cells}
-        for when in ("before", "after", "change"):
-            values = {e: shown[e][when] if e in shown else None for e in effects}
-            mean = fmean(shares[when] for shares in shown.values())
-            rows.append({"edited": edited, "CP": when, **values, "mean": mean})
-    return rows
-
-
 def _listed(cells: Cells, name: str) -> list[Row]:
     """Return a measure of each pair beside what guessing yields, and the plain mean of the rows.
 
     The paper's Table 5 divides the sum of 7 rows by 8, for a pair that it does not show.
     """
-    rows: list[Row] = [
-        {"edited": edited, "asked": asked, "cases": len(_both(own, "CP")[0])}
-        | {"chance": float(np.nanmean(own[CHANCE])), **_changed(own, name)}
-        for (edited, asked), own in cells.items()
-    ]
+    rows: list[Row] = []
+    for (edited, asked), own in cells.items():
+        before, after = (float(side.mean()) for side in _both(own, name))
+        told = {"edited": edited, "asked": asked, "cases": len(_both(own, "CP")[0])}
+        told |= {"chance": float(np.nanmean(own[CHANCE])), "before": before, "after": after}
+        rows.append(told | {"change": after - before})
     if len(rows) < 2:
         return rows
     mean = {what: fmean(row[what] for row in rows) for what in list(rows[0])[3:]}

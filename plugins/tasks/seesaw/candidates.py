@@ -7,7 +7,7 @@ and country_codes.csv.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout, fitted, json_of, text_of
 from edit_harness_plugins.people import Label
 
-from .files import PROPERTIES, rows
+from .files import PROPERTIES, Row, rows
 
 FILE = "candidates.json"
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}
@@ -44,6 +44,30 @@ class Values:
     """The continent of a label, by property."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The label of an id of Wikidata, by property; empty where only labels are known."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The category of a field of work, such as ``science``."""
+
+    def by_category(self) -> dict[str, list[Row]]:
+        """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these."""
+        of = {**self.continents, "P101": self.fields}
+        return {
+            f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": _listed(
+                self.candidates.get(prop, ()), of.get(prop, {})
+            )
+            for prop in ("P101", "P27", "P19")
+        }
+
+
+def _listed(labels: Sequence[str], of: Mapping[str, str]) -> list[Row]:
+    if not (of and labels):
+        return [{"which": "not known: the authors' table is not beside the data"}]
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        found.setdefault(of.get(label, "none"), []).append(label)
+    return [
+        {"category": name, "values": len(own), "which": ", ".join(own)}
+        for name, own in sorted(found.items())
+    ]
 
 
 def known(folder: Path) -> Values:
@@ -52,22 +76,26 @@ def known(folder: Path) -> Values:
     What candidates.json says of a property goes before the authors' tables; there are two genders
     in any case. Raises `DataError` for a file that is not of the layout.
     """
-    labels, continents = _of_tables(folder)
-    candidates = {name: tuple(dict.fromkeys(own.values())) for name, own in labels.items()}
+    found = _of_tables(folder)
+    candidates = {name: tuple(dict.fromkeys(own.values())) for name, own in found.labels.items()}
+    continents = found.continents
     if (path := folder / FILE).is_file():
         said = _read(path)
         where = said.pop("continents", {})
         candidates |= {name: tuple(dict.fromkeys(own)) for name, own in said.items()}
         continents = {name: {**continents.get(name, {}), **where} for name in PROPERTIES}
-    return Values(candidates, continents, labels)
+    return replace(found, candidates=candidates, continents=continents)
 
 
-def _of_tables(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """Return labels by id and continents by label, of each property that has a table."""
+def _of_tables(folder: Path) -> Values:
+    """Return what the authors' tables say, without candidates."""
     labels = {"P21": dict(GENDERS)}
     continents: dict[str, dict[str, str]] = {}
+    fields: dict[str, str] = {}
     if (path := folder / "fow.csv").is_file():
-        labels["P101"] = {code: label for code, label, *_ in rows(path, 2)}
+        work = rows(path, 2)
+        labels["P101"] = {code: label for code, label, *_ in work}
+        fields = _placed((row[1], row[2]) for row in work if row[2:])
     if (path := folder / "P27_cats.csv").is_file():
         countries = rows(path, 3)
         labels["P27"] = {code: label for code, label, *_ in countries}
@@ -83,7 +111,7 @@ def _of_tables(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[
         continents["P19"] = _placed(
             (label, where.get(country.get(code, ""), "")) for code, label in labels["P19"].items()
         )
-    return labels, continents
+    return Values({}, continents, labels, fields)
 
 
 def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -118,7 +118,12 @@ class SeesawCF(SampledTask):
         tagged, whole = self.people.tagged(asked).items(), max(len(asked), 1)
         tags = [{"tag": tag, "people": n, "percent": 100 * n / whole} for tag, n in tagged]
         of_tags = {f"tags of the {len(asked):,} people who are asked for": tags}
-        return {files.TITLE: files.table(self._records), **of_tags, **of_cases(self.cases())}
+        return {
+            files.TITLE: files.table(self._records),
+            **of_tags,
+            **self.values.by_category(),
+            **of_cases(self.cases()),
+        }
 
     def make(self, making: Making) -> bool:
         """Make the file of tags, from the authors' tables in a folder or with the help of Wikidata.

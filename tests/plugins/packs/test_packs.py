@@ -2,9 +2,11 @@
 
 import csv
 import json
+import shlex
 from itertools import product
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from support.builders import DATA
@@ -13,7 +15,9 @@ import edit_harness_plugins.packs as bundled
 from edit_harness.cli import main
 from edit_harness.registry.registry import Plugins
 from edit_harness.testing import PluginTests
+from edit_harness_plugins.commands.report import formats
 from edit_harness_plugins.commands.studies.reproduce import packs
+from edit_harness_plugins.commands.studies.reproduce.listing import listed
 
 FOLDER = Path(bundled.__file__).parent
 
@@ -46,7 +50,8 @@ def test_cells_are_of_what_there_is(plugins, name):
     assert pack.differs, "each pack says what it cannot match"
     tasks = [plugins.find("task", leg.task).load() for leg in pack.legs]
     metrics = [plugins.find("metric", metric).load() for task in tasks for metric in task.metrics]
-    measures = {measure for metric in metrics for measure in metric.measures}
+    more = [plugins.find("metric", name).load() for name in ("fluency", "consistency")]
+    measures = {measure for metric in (*metrics, *more) for measure in metric.measures}
     assert set(pack.table.measures.values()) <= measures
     for label, leg in product(pack.models, pack.legs):
         assert pack.edited(leg, label)
@@ -95,6 +100,50 @@ def test_seesaw_table_5_is_as_printed(plugins, tables):
     assert {(c.editor, c.column): c.value for c in pack.cells} == printed
     assert {c.column for c in pack.cells if c.apart} == {"all"}
     assert set(pack.table.measures.values()) == {"CP-published"}
+
+
+@pytest.mark.parametrize("number", [8, 9, 19])
+def test_other_seesaw_tables_are_as_printed(plugins, tables, number):
+    """Of GPT-J; counts add up to the printed totals."""
+    pack = packs.read(plugins, f"seesaw-table{number}")
+    rows = tables["seesaw_cf"][f"table{number}"]["rows"]
+    called = {"Total": "all", "White": "white", "men": "male", "women": "female"}
+    if number == 19:
+        own = {(c.editor, c.column): c.value for c in pack.cells}
+        names = rows[0].keys() - {"method"}
+        assert own == {(row["method"], name): row[name] for row in rows for name in names}
+        return
+    printed = {row.get("group") or row["property"]: row["GPT-J"] for row in rows}
+    own = {c.column: c.value for c in pack.cells}
+    assert own == {called.get(name, name): value for name, value in printed.items()}
+    assert sum(own.values()) == 2 * own["all"]
+    assert len(pack.table.groups) == 15
+
+
+def test_the_list_names_every_pack_once_and_says_why_there_is_none(plugins):
+    data, grids = listed(plugins)
+    named = [name for row in data for name in row["packs"]]
+    assert set(named) == set(bundled.PACKS)
+    twice = {name for name in named if named.count(name) > 1}
+    assert all("CounterFact+" in row["paper"] for row in data if twice & {*row["packs"]})
+    assert all(row["packs"] or row["command"] or row["why"] for row in data)
+    places = [(row["paper"], row["what"]) for row in data if row["what"]]
+    assert len(places) == len(set(places))
+    assert {len(row) for row in data} == {6}, "a key that nobody reads"
+    assert [grid.title.partition(":")[0] for grid in grids] == [
+        "ROME", "CounterFact+", "Seesaw-CF", "RULE-EDIT", "Of none of these papers",
+    ]  # fmt: skip
+    assert max(map(len, formats.table(grids).splitlines())) <= formats.WIDE
+
+
+def test_commands_of_the_list_are_there(plugins):
+    """Each is one of ours, with flags that it knows."""
+    for row in listed(plugins)[0]:
+        if row["command"]:
+            name, *words = shlex.split(row["command"])
+            params = main.get_command(click.Context(main), name).params
+            known = {option for param in params for option in param.opts}
+            assert {word for word in words if word.startswith("-")} <= known, row
 
 
 EDITED = {"P101": "work", "P103": "language", "P27": "citizenship", "P21": "gender", "P19": "birth"}

@@ -289,6 +289,8 @@ def test_the_composition_counts_as_the_paper_does(tmp_path):
     ]
     assert [row["people"] for row in tags] == told
     assert [row["percent"] for row in tags] == [100 * count / 12 for count in told]
+    work = tables["attributes by category, field of work (Tables 16 to 18)"]
+    assert work == [{"which": "not known: the authors' table is not beside the data"}]
 
 
 def test_a_sample_is_of_each_group_and_in_order(tmp_path):

@@ -69,6 +69,25 @@ def test_the_authors_candidates(seesaw_files):
     assert known.continents["P27"]["Abbasid Caliphate"] == "Asia"
 
 
+CATEGORIES = {
+    "field of work": {"arts": 14, "humanities": 55, "science": 119, "social science": 31},
+    "citizenship": {"Africa": 2, "Asia": 6, "Europe": 75, "North America": 2, "Oceania": 2, "none": 1},
+    "place of birth": {"Africa": 2, "Asia": 11, "Europe": 175, "North America": 40, "Oceania": 2,
+                       "South America": 1},
+}  # fmt: skip
+"""How many values the authors' tables have in each; they were counted by a script of another make."""
+
+
+@pytest.mark.parametrize("name", CATEGORIES)
+def test_attributes_by_category_are_the_authors(genuine, seesaw_files, name):
+    """Tables 16 to 18 are of these; every value is in one category."""
+    title = f"attributes by category, {name} (Tables 16 to 18)"
+    rows = genuine(sets="P21_P101").composition()[title]
+    assert {row["category"]: row["values"] for row in rows} == CATEGORIES[name]
+    listed = ", ".join(row["which"] for row in rows)
+    assert "jazz, classical music" in listed or "Tianjin" in listed or "Kenya" in listed
+
+
 def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     """As many people as the files have, with what their tables say."""
     task = genuine(sets="P21_P101", part="cross-property")

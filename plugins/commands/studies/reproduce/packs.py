@@ -51,6 +51,7 @@ class Leg(Struct, frozen=True, forbid_unknown_fields=True):
     """How edits share the model, where the task would have it otherwise; and how many at once, or all."""
     batch: str | None = None
     judge: str = ""
+    judge_args: Mapping[str, Any] = {}
 
 
 class Expected(Struct, frozen=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ from edit_harness_plugins.intervals import KINDS
 from edit_harness_plugins.reading import check_writable
 
 from ..studies import ReproduceFlags
-from . import packs
+from . import listing, packs
 from .packs import Contents, Expected, Leg, Method
 from .verdicts import APART, OUTSIDE, UNTOLD, WITHIN, Compared, Reproduction
 
@@ -42,8 +42,14 @@ FAILED = 6
 
 def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
     """Run what a pack lacks, print which numbers came out again, and return the exit code."""
+    if flags.listed:
+        data, grids = listing.listed(plugins)
+        results.show(data, *grids, as_json=flags.as_json)
+        return console.DONE
     if not flags.pack:
-        raise UsageError("which table?", "edit-harness reproduce PACK; see: edit-harness ls packs")
+        raise UsageError(
+            "which table?", "edit-harness reproduce PACK; see: edit-harness reproduce --list"
+        )
     contents = packs.read(plugins, flags.pack)
     where = _chosen(contents, flags)
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})
@@ -123,6 +129,7 @@ def _made(
             model=ref,
             metrics=leg.metrics,
             judge=leg.judge,
+            judge_args=_texts(leg.judge_args),
             seed=flags.seed,
         )
         runs.append(spec)

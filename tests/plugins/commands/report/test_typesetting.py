@@ -14,7 +14,9 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.command_line import chosen
 from edit_harness_plugins.commands.report.formats import Cell
 from edit_harness_plugins.commands.report.papers import PRINTED, Part, Subsets, named
-from edit_harness_plugins.commands.report.typesetting import Number, Row, marked, printed
+from edit_harness_plugins.commands.report.typesetting import Number, Row, estimate, marked, printed
+from edit_harness_plugins.commands.studies.reproduce import packs
+from edit_harness_plugins.significance import TTest
 from tests.contracts.folders import JUDGE
 
 
@@ -154,11 +156,59 @@ def test_groups_are_as_the_metric_s_own_tables_have_them(seesaw):
 
 def test_falls_are_counted_as_the_metric_counts_them(seesaw, tables):
     by_set, by_group = tables["Seesaw-CF, Table 8"], tables["Seesaw-CF, Table 9"]
-    own = seesaw.tables["confidence"]
-    found = dict(zip(by_set.columns, by_set.rows[0][1], strict=True))
-    for row in own["groups whose D falls, by set"]:
-        name = "all" if row["set"] == "all" else named(row["set"].partition("_")[0])
-        assert (found[name].text, found[name].detail) == (str(row["falls"]), f"of {row['tests']}")
-    found = dict(zip(by_group.columns, by_group.rows[0][1], strict=True))
-    for row in own["sets in which D falls, by group"]:
-        assert found[named(row["group"])].text == str(row["falls"])
+    tests = [
+        (named(title.rpartition(", ")[2].partition("_")[0]), named(row["group"]), bool(row["falls"]))
+        for title, rows in seesaw.tables["confidence"].items() if title.startswith("tests of D_d")
+        for row in rows if row["group"] != "all" and row["p"] is not None
+    ]  # fmt: skip
+    for grid, place in ((by_set, 0), (by_group, 1)):
+        for head, cell in list(zip(grid.columns, grid.rows[0][1], strict=True))[:-1]:
+            own = [test[2] for test in tests if head in ("all", test[place])]
+            assert (cell.text, cell.detail) == (str(sum(own)), f"of {len(own)}")
+
+
+def test_a_count_of_falls_is_as_wide_as_its_tests_are_unsure(seesaw, monkeypatch):
+    """Far from the edge there is no doubt; at the edge each is one or none."""
+    for t, p, expected in (
+        (-50, 0.0, (3, 3, 3)),
+        (50, 0.0, (0, 0, 0)),
+        (-1.96, 0.0499, (3, 0.77, 3)),
+    ):
+        test = TTest(t, None, None, t, p, 9)
+        monkeypatch.setattr(Subsets, "test", lambda self, measure, part, test=test: test)
+        found = Subsets(seesaw).falls("D", [Part()] * 3)
+        assert (found.value, found.low, found.high) == pytest.approx(expected, abs=0.01)
+        assert found.n == 3
+
+
+def test_flaws_are_means_over_pairs_as_the_metric_has_them(seesaw, tables):
+    own = seesaw.tables["flaws"]
+    (row,) = tables["Seesaw-CF, Table 19"].data[:1]
+    assert row["estimate"] == pytest.approx(own["flaws"][0]["mean"])
+    by_case = seesaw.estimates["post_Anglo-centrism"].value
+    assert row["estimate"] != pytest.approx(by_case), "sets have unlike numbers of texts"
+    work = next(row for row in tables["Seesaw-CF, Table 6"].data if row["row"].startswith("work"))
+    assert work["estimate"] == pytest.approx(own["flaws, P101"][0]["mean"])
+
+
+def test_figures_of_seesaw_are_by_the_continent_of_the_new_value(seesaw, tables):
+    changes = {}
+    for record in seesaw.records:
+        tags, own = seesaw.by_id[record.case].tags, record.values["confidence"]
+        if "continent" in tags and "post_D" in own:
+            place = f"{named(tags['edited'])}, {tags['continent']}"
+            changes.setdefault(place, []).append(own["post_D"] - own["pre_D"])
+    whole = [d for d in tables["Seesaw-CF, Figs 3 and 4"].data if d["column"] == "all"]
+    found = {d["row"].rsplit(", ", 2)[0]: (d["estimate"], d["n"]) for d in whole}
+    assert found == {p: (pytest.approx(sum(c) / len(c)), len(c)) for p, c in changes.items()}
+    assert len(found) > 1
+
+
+def test_packs_find_their_columns_in_a_run(seesaw):
+    """Of the sample's groups, those that the paper has too."""
+    plugins, subsets = Plugins.installed(), Subsets(seesaw)
+    for number, least in ((8, 6), (9, 7), (19, 7)):
+        contents = packs.read(plugins, f"seesaw-table{number}")
+        columns = {cell.column for cell in contents.cells}
+        found = [c for c in columns if estimate(contents.table, subsets, "", c)]
+        assert len(found) >= least, (number, columns)

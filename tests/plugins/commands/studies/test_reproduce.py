@@ -226,6 +226,10 @@ def test_a_pack_that_says_what_it_cannot_mean(tell, said, cause):
 
 def test_packs_are_found_by_their_names_and_have_cards(tell, folder):
     told, code = tell(pack(ONE), "-q")
-    assert (code, "edit-harness reproduce PACK; see: edit-harness ls packs" in told) == (2, True)
+    assert (code, "edit-harness reproduce PACK; see: edit-harness reproduce --list" in told) == (
+        2,
+        True,
+    )
     assert "All of it is made up." in shown(folder, pack(ONE), "mine", command="show").stdout
     assert "mine" in shown(folder, pack(ONE), "packs", command="ls").stdout
+    assert "pack mine" in shown(folder, pack(ONE), "--list").stdout, "it is of none of the papers"
