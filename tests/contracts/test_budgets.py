@@ -21,6 +21,13 @@ MUST = {
     "tests/": 32_000,
 }
 """Lines of .py files, docstrings and blanks included: what may not be exceeded."""
+NEW = {
+    "plugins/commands/studies/reproduce/listing.py": 200,
+    "plugins/judges/people/published.py": 200,
+    "plugins/tasks/counterfact/easyedit.py": 200,
+}
+"""What has come on top, each a module of its own: an editor of at most 250 lines, a task of 300, a metric, a
+command, or a way in or out of another tool's files of 200."""
 FILE, FUNCTION = 350, 60
 """The most lines of a file and of a function."""
 USUAL, LONG = 8, 25
@@ -30,6 +37,10 @@ USUAL, LONG = 8, 25
 def lines(folder, without="/never"):
     files = (path for path in (ROOT / folder).rglob("*.py") if without not in path.as_posix())
     return sum(path.read_text("utf-8").count("\n") for path in files)
+
+
+def length(file):
+    return (ROOT / file).read_text("utf-8").count("\n")
 
 
 def found():
@@ -44,7 +55,7 @@ def found():
         "what one reads to see how a number comes about": sum(p.read_text("utf-8").count("\n") for p in reading),
         "harness/ without testing/": lines("harness", "/harness/testing/"),
         "plugins/commands/": lines("plugins/commands"),
-        "harness/ and plugins/": lines("harness") + lines("plugins"),
+        "harness/ and plugins/": lines("harness") + lines("plugins") - sum(map(length, NEW)),
         "tests/": lines("tests"),
     }  # fmt: skip
 
@@ -52,6 +63,10 @@ def found():
 @pytest.mark.parametrize("what", MUST)
 def test_the_house_stays_within_its_budgets(what):
     assert found()[what] <= MUST[what], "take something out"
+
+
+def test_what_is_new_is_short():
+    assert {file: length(file) for file in NEW if length(file) > NEW[file]} == {}
 
 
 def nodes(*tops):
