@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import click
 
 import edit_harness as eh
+from edit_harness_plugins.controls.collapse import perplexity
 
 TASKS = {
     "zsre": {},
@@ -77,7 +78,8 @@ def cells(run: eh.Results) -> Iterator[str]:
     for names in COLUMNS.values():
         found = [name for name in names if f"post_{name}" in run.estimates]
         yield _cell(run, found[0]) if found else "–"
-    yield "{1:.3g} ({0:.3g})".format(*run.perplexity) if run.perplexity else "–"
+    text = perplexity(run)
+    yield "{1:.3g} ({0:.3g})".format(*text) if text else "–"
 
 
 def _cell(run: eh.Results, name: str) -> str:
