@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 from edit_harness import Case, Choose, DataError, Probe, Request
@@ -93,7 +92,7 @@ class ZsREAlternative(ZsRE):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        left, total = self._left_out
+        left, total = sum(not self._takes(r) for r, _ in self._entries), len(self._entries)
         note = f"{left:,} of {total:,} records have no alternative answer and are left out"
         return (*super().notes, *([note] if left else []))
 
@@ -115,8 +114,3 @@ class ZsREAlternative(ZsRE):
 
     def _answers(self, record: Record) -> tuple[str, str]:
         return record["alt"], record["answers"][0]
-
-    @cached_property
-    def _left_out(self) -> tuple[int, int]:
-        entries = self.records(self._file())
-        return sum(not self._takes(record) for record, _ in entries), len(entries)

@@ -6,6 +6,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -125,6 +126,10 @@ class FileTask(SampledTask):
         """Return the records of a file, checked. Raises `DataError` that lists problems."""
         return read(path, self.layout, self._wrong, self.key, self.passed, self.others)
 
+    @cached_property
+    def _entries(self) -> list[Entry]:
+        return self.records(self._file())
+
     def made_of(self, entries: Sequence[Entry]) -> Iterator[Case]:
         """Yield the cases, in the order of the records."""
         for i, (record, problem) in enumerate(entries):
@@ -180,7 +185,7 @@ class FileTask(SampledTask):
         """Yield the cases, in the order of the file."""
         path, known = self._file(), self._authors
         try:
-            entries = self.records(path)
+            entries = self._entries = self.records(path)  # what is asked afterwards is of these
             if self._downloads and len(entries) != known.records:
                 raise DataError(f"{path} has {len(entries):,} records, not {known.records:,}")
         except DataError as error:

@@ -96,7 +96,7 @@ class CounterFact(FileTask):
         return (*super().notes, *self._remarks())
 
     def _remarks(self) -> Iterator[str]:
-        if not self._downloads and any(NEAR in record for record, _ in self.records(self._file())):
+        if not self._downloads and any(NEAR in record for record, _ in self._entries):
             yield "EasyEdit's records have one rephrasing and one neighbour: not CounterFact's PS and NS"
         if self.generation and self.references in WITHOUT_TEXTS:
             yield "there are no reference texts, so no RS: --task-args references=authors"
@@ -115,8 +115,7 @@ class CounterFact(FileTask):
 
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the data as the ROME paper prints it, and what is asked of it."""
-        entries = self.records(self._file())
-        usable = [record for record, problem in entries if not problem]
+        usable = [record for record, problem in self._entries if not problem]
         return {TITLE: table(usable), **of_cases(self.cases())}
 
     @cached_property

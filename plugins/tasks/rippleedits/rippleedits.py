@@ -144,7 +144,7 @@ class RippleEdits(FileTask):
 
     @cached_property
     def _usable(self) -> list[Record]:
-        return [record for record, problem in self.records(self._file()) if not problem]
+        return [record for record, problem in self._entries if not problem]
 
     @cached_property
     def _known(self) -> tuple[Templates, Mapping[str, Sequence[str]]]:
