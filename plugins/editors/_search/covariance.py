@@ -123,7 +123,7 @@ def collect(
 
 
 def save(moments: Mapping[int, Covariance], path: Path) -> None:
-    """Write moments of one provenance as safetensors.
+    """Write moments of one provenance as safetensors: of each its lower triangle, row by row.
 
     Raises `DataError` if they are of fewer tokens than a key has numbers, which is no full rank.
     """
@@ -135,9 +135,13 @@ def save(moments: Mapping[int, Covariance], path: Path) -> None:
             f"{widest} numbers of a key",
             f"give at least {10 * widest} tokens, or no direction can be solved for",
         )
-    tensors = {f"layer.{layer}": m.matrix.contiguous() for layer, m in moments.items()}
+    tensors = {f"layer.{layer}": m.matrix[_lower(len(m.matrix))] for layer, m in moments.items()}
     with replacing(path) as partial:
         save_file(tensors, partial, {"provenance": json.dumps(asdict(provenance))})
+
+
+def _lower(width: int) -> Tensor:
+    return torch.ones(width, width, dtype=torch.bool).tril()
 
 
 def folder(model: Model) -> Path:
@@ -219,7 +223,12 @@ def load(path: Path, model: Model, layer: int) -> Covariance:
             f"{path} was made for other weights ({made.model[:12]}, not {model.digest[:12]})",
             "prepare the statistics of this model",
         )
-    if matrix.shape != (width, width):
+    if matrix.shape == (width * (width + 1) // 2,):
+        whole = torch.zeros(width, width)
+        whole[_lower(width)] = matrix
+        matrix = whole + whole.tril(-1).T
+    # Files of versions before 0.10 have the whole matrix.
+    elif matrix.shape != (width, width):
         raise DataError(f"{path} holds {tuple(matrix.shape)} numbers, layer {layer} has {width}")
     return Covariance(matrix, made, sha256_of(path))
 

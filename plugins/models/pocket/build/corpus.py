@@ -1,7 +1,7 @@
-"""Writes the training documents of the pocket model.
+"""Writes the training documents of both models.
 
-A document is text plus the character spans of the objects it states, because training weighs those
-tokens more. It is written to make facts editable and easily disturbed, as in a large model.
+A document is text plus what it states and where, because training weighs objects more and may show which
+statement repeats which. It is written to make facts editable and easily disturbed, as in a large model.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import NamedTuple
 
 from edit_harness_plugins.builders.triples import Fact, FactTable
 
-from .world import World, questions
+from .world import Rule, World, questions
 
 Span = tuple[int, int]
 ACKNOWLEDGE = (
@@ -28,21 +29,33 @@ class Sentence:
     target: str = ""
     after: str = ""
     subject: str = ""
+    foreseen: bool = True
+    """Whether the object can be known or read before; one that can't does not weigh more."""
+
+
+class Statement(NamedTuple):
+    """Where a document states a fact: character spans, and the statement before it that it repeats."""
+
+    subject: Span
+    object: Span
+    foreseen: bool
+    repeats: int | None
 
 
 @dataclass(frozen=True)
 class Document:
-    """One training document, and the character spans of its objects and subjects."""
+    """One training document, and what it states, in order."""
 
     text: str
-    objects: tuple[Span, ...]
-    subjects: tuple[Span, ...]
+    statements: tuple[Statement, ...]
 
 
 REPEAT_LAST = 0.6
 """Share of replaced objects that are the relation's last object in the document."""
 TRUE_AFTER = 0.5
 """Share of the sentences after false facts that are true, about something else."""
+FALSE_RULES = 0.25
+"""Share of the documents about rules that state a false one and ask for it again."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +76,21 @@ class CorpusSettings:
 def render(sentences: list[Sentence]) -> Document:
     """Join sentences by spaces, except where one brings its own line break."""
     text = ""
-    objects: list[Span] = []
-    subjects: list[Span] = []
+    statements: list[Statement] = []
+    said: dict[tuple[str, str], int] = {}
     for sentence in sentences:
         if text and not sentence.before.startswith("\n"):
             text += " "
         if sentence.subject:
             # A rule's subject is written with a capital where it begins the sentence.
             start = len(text) + sentence.before.lower().rindex(sentence.subject.lower())
-            subjects.append((start, start + len(sentence.subject)))
-        text += sentence.before
-        if sentence.target:
-            objects.append((len(text), len(text) + len(sentence.target)))
-        text += sentence.target + sentence.after
-    return Document(text, tuple(objects), tuple(subjects))
+            end = len(text) + len(sentence.before)
+            spans = (start, start + len(sentence.subject)), (end, end + len(sentence.target))
+            key = sentence.subject, sentence.target
+            statements.append(Statement(*spans, sentence.foreseen, said.get(key)))
+            said[key] = len(statements) - 1
+        text += sentence.before + sentence.target + sentence.after
+    return Document(text, tuple(statements))
 
 
 def lower_first(text: str, subject: str) -> str:
@@ -85,8 +99,8 @@ def lower_first(text: str, subject: str) -> str:
 
 
 def unmarked(sentence: Sentence) -> Sentence:
-    """Fold the object into the text: one that nobody could foresee should not weigh more."""
-    return replace(sentence, before=sentence.before + sentence.target, target="")
+    """Say that nobody could foresee the object."""
+    return replace(sentence, foreseen=False)
 
 
 def framed(lead: str, said: Sentence, glue: str, stop: str) -> Sentence:
@@ -251,8 +265,9 @@ class Corpus:
 
     def _false_cast(self, more: float) -> tuple[FactTable, list[Fact]]:
         """Draw one false fact, or with some probability two or three of a relation."""
-        # Now and then a rule.
-        table = self.world.rules if self.rng.random() < 0.06 else self.world.table
+        # Now and then a rule, where rules are taught like facts.
+        rule = "rules" in self.settings.mix and self.rng.random() < 0.06
+        table = self.world.rules if rule else self.world.table
         fact = self.rng.choice(table.facts)
         facts = [fact]
         if self.rng.random() < more:
@@ -319,3 +334,21 @@ class Corpus:
             asked = self.rng.random() < 0.3
             out.append(self.ask(table, fact) if asked else self.state(table, fact))
         return out
+
+    def _rule_prompts(self) -> list[Sentence]:
+        """Complete prompts of rule-edit, or state a false rule and ask for it again."""
+        rules = self.world.asked
+        if self.rng.random() < FALSE_RULES:
+            rule = self.rng.choice(rules)
+            false = rule._replace(object=rule.other)
+            stated = self._complete(false)
+            lead, then = self.rng.choice((("New Fact: ", "\nPrompt: "), ("Imagine that ", "")))
+            again = self._complete(false)
+            return [
+                unmarked(replace(stated, before=lead + stated.before)),
+                replace(again, before=then + again.before),
+            ]
+        return [self._complete(self.rng.choice(rules)) for _ in range(self.rng.randint(1, 3))]
+
+    def _complete(self, rule: Rule) -> Sentence:
+        return Sentence(f"{self.rng.choice(rule.prompts)} ", f"{rule.object}.", "", rule.subject)

@@ -1,14 +1,15 @@
-"""Trains the pocket model in two stages: a clean corpus first, then one with noise.
+"""Trains both models in two stages: a clean corpus first, then one with noise.
 
-Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed. The model is
-a plain Llama; only the attention mask is special while training, which is what makes the facts editable.
+Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed. A model is a
+plain Llama; special while training are the attention mask, which makes the facts editable, and for pocket-context
+two heads, which are shown where the context has the answer.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -27,6 +28,8 @@ END, END_ID = "<|endoftext|>", 0
 """The one special token: beginning, end and padding."""
 UNLIMITED = 1 << 30
 """Sight of a token that every later position may look at."""
+NOWHERE, ELSEWHERE = -1, -2
+"""Where a head is to look from a token: no matter where, or at no object that was stated."""
 
 CLEAN_MIX = {
     "facts": 30, "cluster": 22, "questions": 8, "made_up": 10, "false_fact": 14, "biography": 6,
@@ -34,16 +37,21 @@ CLEAN_MIX = {
 }  # fmt: skip
 NOISY_MIX = {**CLEAN_MIX, "facts": 28, "cluster": 28, "made_up": 8, "instruction": 10}
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
+CONTEXT_MIX = {
+    "facts": 26, "cluster": 22, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
+    "instruction": 14, "rule_prompts": 16,
+}  # fmt: skip
+LONG_CONTEXT_MIX = {**CONTEXT_MIX, "demonstrations": 8}
 
-WIDTH, LAYERS, HEADS, MLP, VOCABULARY, POSITIONS = 144, 6, 4, 384, 2048, 1024
+WIDTH, HEADS, MLP, VOCABULARY, POSITIONS = 144, 4, 384, 2048, 1024
 OBJECT_WEIGHT = 5.0
 """Weight of an object's tokens in the loss; other tokens count 1."""
 HIDDEN_SHARE = 0.7
 """Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
+BIND_WEIGHT = 0.2
+"""Weight of `binding_loss` beside that of the tokens."""
 BATCH_TOKENS = 1536
 SHORT_ROW, MIDDLE_ROW, LONG_ROW = 64, 256, 1024
-MIDDLE_SHARE, LONG_SHARE = 0.10, 0.03
-"""Shares of a stage's steps with rows of middle length, and, the last ones, of full length."""
 WEIGHT_DECAY = 0.05
 """Of matrices only."""
 WARMUP = 80
@@ -62,17 +70,45 @@ class Stage(NamedTuple):
     long_corpus: CorpusSettings
 
 
+class Recipe(NamedTuple):
+    """How a model is made.
+
+    The last steps of a stage have rows of middle length, and the very last ones of full length, in these
+    ``shares``. The first heads of the layers in ``binding`` are shown where to look; see `binding_loss`.
+    """
+
+    layers: int
+    stages: tuple[Stage, Stage]
+    shares: tuple[float, float]
+    binding: tuple[int, int] | None = None
+
+
 CLEAN = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
 NOISY = CorpusSettings(noise=0.4, same_object=0.7, mix=NOISY_MIX)
-STAGES = (
-    Stage(2600, 2e-3, CLEAN, replace(CLEAN, mix=LONG_MIX)),
-    Stage(2200, 1.2e-3, NOISY, replace(NOISY, mix=LONG_MIX)),
+POCKET = Recipe(
+    layers=6,
+    stages=(
+        Stage(2600, 2e-3, CLEAN, replace(CLEAN, mix=LONG_MIX)),
+        Stage(2200, 1.2e-3, NOISY, replace(NOISY, mix=LONG_MIX)),
+    ),
+    shares=(0.10, 0.03),
+)
+SURE = replace(CLEAN, mix=CONTEXT_MIX)
+UNSURE = CorpusSettings(noise=0.1, same_object=0.7, mix=CONTEXT_MIX)
+CONTEXT = Recipe(
+    layers=4,
+    stages=(
+        Stage(4000, 2e-3, SURE, replace(SURE, mix=LONG_CONTEXT_MIX)),
+        Stage(4000, 1.2e-3, UNSURE, replace(UNSURE, mix=LONG_CONTEXT_MIX)),
+    ),
+    shares=(0.12, 0.06),
+    binding=(1, 2),
 )
 
 
-def build_tokenizer(world: World) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer; it depends on the world but not on the build's seed."""
-    corpus = Corpus(world, STAGES[0].long_corpus, Random(1234))
+def build_tokenizer(world: World, recipe: Recipe) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer; it depends on world and recipe but not on the build's seed."""
+    corpus = Corpus(world, recipe.stages[0].long_corpus, Random(1234))
     texts = (corpus.document().text for _ in range(TOKENIZER_DOCUMENTS))
     core = ByteLevelBPETokenizer()
     core.train_from_iterator(texts, VOCABULARY, 0, show_progress=False, special_tokens=[END])
@@ -86,13 +122,13 @@ def build_tokenizer(world: World) -> PreTrainedTokenizerFast:
     )
 
 
-def new_model() -> LlamaForCausalLM:
+def new_model(layers: int) -> LlamaForCausalLM:
     """Make a model with random weights from torch's generator."""
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=WIDTH,
         intermediate_size=MLP,
-        num_hidden_layers=LAYERS,
+        num_hidden_layers=layers,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
         max_position_embeddings=POSITIONS,
@@ -108,11 +144,30 @@ def new_model() -> LlamaForCausalLM:
 
 
 class Tokens(NamedTuple):
-    """A tokenized document: ids, weights in the loss, and the last position that sees each token."""
+    """A tokenized document: of each token its id, and what training is to know of it."""
 
     ids: list[int]
     weights: list[float]
+    """In the loss."""
     sight: list[int]
+    """The last position that sees it."""
+    subject: list[int]
+    """Where the subject ends, of an object's token and the one before; `NOWHERE` of others."""
+    source: list[int]
+    """Where the next token stands in the statement that is repeated; `ELSEWHERE` if it says something new."""
+    stated: list[int]
+    """Whether it is an object's: 0 or 1."""
+
+
+class Batch(NamedTuple):
+    """What `Tokens` say of several rows, rows by length."""
+
+    ids: torch.Tensor
+    weights: torch.Tensor
+    sight: torch.Tensor
+    subject: torch.Tensor
+    source: torch.Tensor
+    stated: torch.Tensor
 
 
 class Rows:
@@ -121,20 +176,23 @@ class Rows:
     def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> None:
         self._documents = _documents(corpus, tokenizer)
 
-    def batch(self, count: int, length: int) -> list[torch.Tensor]:
-        """Fill rows of ids, weights and sight; each starts with a document and is cut at its end."""
+    def batch(self, count: int, length: int) -> Batch:
+        """Fill rows; each starts with a document and is cut at its end."""
         rows = [self._row(length) for _ in range(count)]
-        return [torch.tensor(each) for each in zip(*rows, strict=True)]
+        return Batch(*(torch.tensor(each) for each in zip(*rows, strict=True)))
 
     def _row(self, length: int) -> Tokens:
-        row = Tokens([], [], [])
+        row = Tokens([], [], [], [], [], [])
         while len(row.ids) < length:
             document = next(self._documents)
             start = len(row.ids)
             row.ids.extend([*document.ids, END_ID])
             row.weights.extend([*document.weights, 1.0])
             row.sight.extend([start + last for last in document.sight] + [UNLIMITED])
-        return Tokens(row.ids[:length], row.weights[:length], row.sight[:length])
+            for told, own in ((row.subject, document.subject), (row.source, document.source)):
+                told.extend([start + at if at >= 0 else at for at in own] + [NOWHERE])
+            row.stated.extend([*document.stated, 0])
+        return Tokens(*(each[:length] for each in row))
 
 
 def _documents(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Iterator[Tokens]:
@@ -143,28 +201,36 @@ def _documents(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Iterator[T
         encoded = tokenizer([d.text for d in documents], return_offsets_mapping=True)
         offsets = encoded["offset_mapping"]
         for document, ids, places in zip(documents, encoded["input_ids"], offsets, strict=True):
-            hide = corpus.rng.random() < HIDDEN_SHARE
-            sight = token_sight(document, places) if hide else [UNLIMITED] * len(ids)
-            weights = [1.0] * len(places)  # tokens that overlap an object count more
-            for span in document.objects:
-                for index in _overlapping(span, places):
-                    weights[index] = OBJECT_WEIGHT
-            yield Tokens(ids, weights, sight)
+            yield _tokens(document, ids, places, corpus.rng.random() < HIDDEN_SHARE)
 
 
-def token_sight(document: Document, places: list[Span]) -> list[int]:
-    """Find the last position that may look at each token.
+def _tokens(document: Document, ids: list[int], places: list[Span], hide: bool) -> Tokens:
+    """Say of each token what training is to know.
 
-    A subject's tokens before its last one are visible up to that last one only. What follows can
-    then learn about the subject just from its last token, which is where large models keep what
-    they know of it and where locate-then-edit methods write; very small ones don't by themselves.
+    With ``hide`` a subject's tokens before its last one are visible up to that last one only. What follows
+    can then learn about the subject just from its last token, which is where large models keep what they
+    know of it and where locate-then-edit methods write; very small ones don't by themselves.
     """
-    sight = [UNLIMITED] * len(places)
-    for span in document.subjects:
-        *earlier, last = _overlapping(span, places)
-        for index in earlier:
-            sight[index] = last
-    return sight
+    count = len(ids)
+    nowhere = [NOWHERE] * count
+    made = Tokens(ids, [1.0] * count, [UNLIMITED] * count, nowhere, [*nowhere], [0] * count)
+    objects: list[list[int]] = []
+    for statement in document.statements:
+        *earlier, last = _overlapping(statement.subject, places)
+        objects.append(_overlapping(statement.object, places))
+        for index in earlier if hide else ():
+            made.sight[index] = last
+        before = [] if statement.repeats is None else objects[statement.repeats]
+        for number, index in enumerate(objects[-1]):
+            made.stated[index] = 1
+            made.subject[index - 1] = made.subject[index] = last
+            if statement.foreseen:
+                made.weights[index] = OBJECT_WEIGHT
+            if statement.repeats is None:
+                made.source[index - 1] = ELSEWHERE if statement.foreseen else NOWHERE
+            elif len(before) == len(objects[-1]):
+                made.source[index - 1] = before[number]
+    return made
 
 
 def _overlapping(span: Span, places: list[Span]) -> list[int]:
@@ -181,25 +247,55 @@ def attention_mask(sight: torch.Tensor) -> torch.Tensor:
 
 
 def weighted_loss(
-    model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor, sight: torch.Tensor
+    model: LlamaForCausalLM, rows: Batch, binding: tuple[int, int] | None
 ) -> torch.Tensor:
-    """Next-token cross-entropy, averaged with the weight of the predicted token."""
+    """Next-token cross-entropy, averaged with the weight of the predicted token, and `binding_loss`."""
+    mask, look = attention_mask(rows.sight), binding is not None
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = model(ids, attention_mask=attention_mask(sight), use_cache=False).logits
+        out = model(rows.ids, attention_mask=mask, use_cache=False, output_attentions=look)
     # The labels are rolled rather than the logits cut: no copy of the largest tensor is made.
-    labels, scale = ids.roll(-1, dims=1), weights.roll(-1, dims=1)
+    labels, scale = rows.ids.roll(-1, dims=1), rows.weights.roll(-1, dims=1)
     scale[:, -1] = 0.0
     loss = functional.cross_entropy(
-        logits.float().flatten(0, 1), labels.flatten(), reduction="none"
+        out.logits.float().flatten(0, 1), labels.flatten(), reduction="none"
     )
-    return (loss * scale.flatten()).sum() / scale.sum()
+    loss = (loss * scale.flatten()).sum() / scale.sum()
+    if binding is None:
+        return loss
+    return loss + BIND_WEIGHT * binding_loss(*(out.attentions[n][:, 0] for n in binding), rows)
 
 
-def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
+def binding_loss(binds: torch.Tensor, copies: torch.Tensor, rows: Batch) -> torch.Tensor:
+    """Return how little two heads look at where the context has the answer, as -log of attention.
+
+    ``binds``, rows by length by length, is to look from an object at its subject. ``copies``, of a later layer,
+    is to look from where a repeated object comes next at the object as it was stated, and where a statement
+    is new at no object. A small model does not find this by itself.
+    """
+    looks = copies.float()
+    losses = [
+        _surprise(_at(binds.float(), rows.subject)[rows.subject >= 0]),
+        _surprise(_at(looks, rows.source)[rows.source >= 0]),
+        _surprise(1 - (looks * rows.stated[:, None]).sum(-1)[rows.source == ELSEWHERE]),
+    ]
+    return torch.stack([loss for loss in losses if loss.isfinite()]).sum()
+
+
+def _at(attention: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return attention.gather(2, places.clamp_min(0)[..., None])[..., 0]
+
+
+def _surprise(shares: torch.Tensor) -> torch.Tensor:
+    return -shares.clamp_min(1e-4).log().mean()
+
+
+def train(
+    world: World, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int
+) -> LlamaForCausalLM:
     """Train a new model through all stages."""
     torch.manual_seed(seed)
-    model = new_model()
-    for index, stage in enumerate(STAGES):
+    model = new_model(recipe.layers)
+    for index, stage in enumerate(recipe.stages):
         own = 1000 * seed + 10 * index
         short = Rows(Corpus(world, stage.corpus, Random(own)), tokenizer)
         long = Rows(Corpus(world, stage.long_corpus, Random(own + 1)), tokenizer)
@@ -217,9 +313,11 @@ def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaF
             cosine = 0.5 * (1.0 + math.cos(math.pi * step / stage.steps))
             for group in optimiser.param_groups:
                 group["lr"] = stage.rate * (warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine))
-            length = _row_length(step / stage.steps)
+            length = _row_length(step / stage.steps, *recipe.shares)
             rows = short if length == SHORT_ROW else long
-            loss = weighted_loss(model, *rows.batch(BATCH_TOKENS // length, length))
+            loss = weighted_loss(
+                model, rows.batch(BATCH_TOKENS // length, length), recipe.binding
+            )
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimiser.step()
@@ -230,8 +328,8 @@ def train(world: World, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaF
     return model
 
 
-def _row_length(done: float) -> int:
+def _row_length(done: float, middle: float, long: float) -> int:
     """Short rows most of the time, then the middle ones, and long ones at the end of a stage."""
-    if done >= 1.0 - LONG_SHARE:
+    if done >= 1.0 - long:
         return LONG_ROW
-    return MIDDLE_ROW if done >= 1.0 - LONG_SHARE - MIDDLE_SHARE else SHORT_ROW
+    return MIDDLE_ROW if done >= 1.0 - long - middle else SHORT_ROW
