@@ -227,7 +227,7 @@ def load(path: Path, model: Model, layer: int) -> Covariance:
         whole = torch.zeros(width, width)
         whole[_lower(width)] = matrix
         matrix = whole + whole.tril(-1).T
-    # Files of versions before 0.10 have the whole matrix.
+    # Files made before 0.2.0 have the whole matrix.
     elif matrix.shape != (width, width):
         raise DataError(f"{path} holds {tuple(matrix.shape)} numbers, layer {layer} has {width}")
     return Covariance(matrix, made, sha256_of(path))

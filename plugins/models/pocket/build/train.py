@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -315,9 +315,7 @@ def train(
                 group["lr"] = stage.rate * (warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine))
             length = _row_length(step / stage.steps, *recipe.shares)
             rows = short if length == SHORT_ROW else long
-            loss = weighted_loss(
-                model, rows.batch(BATCH_TOKENS // length, length), recipe.binding
-            )
+            loss = weighted_loss(model, rows.batch(BATCH_TOKENS // length, length), recipe.binding)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimiser.step()
