@@ -1,28 +1,39 @@
-"""The bundled model as it ships: it knows facts, and can be edited; its samples fit it."""
+"""The bundled models as they ship: they know facts, and can be edited; the samples fit."""
 
 import json
 import random
+import re
 
 import pytest
+import torch
+from click.testing import CliRunner
 from safetensors import safe_open
 from support.pocket_world import WORLD
 
 import edit_harness as eh
 from edit_harness import Choose, Request
+from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
 from edit_harness_plugins.editors._search.covariance import find
-from edit_harness_plugins.models.pocket import FILES
+from edit_harness_plugins.models.pocket import CONTEXT, FILES
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
+from edit_harness_plugins.models.pocket.build.corpus import Corpus, CorpusSettings
 from edit_harness_plugins.models.pocket.build.recall import knowing
 from edit_harness_plugins.models.pocket.build.ripples import build_ripples
 from edit_harness_plugins.models.pocket.build.samples import build_questions
+from edit_harness_plugins.models.pocket.build.train import (
+    CONTEXT as RECIPE,
+)
+from edit_harness_plugins.models.pocket.build.train import ELSEWHERE, NOWHERE, Rows, binding_loss
 from edit_harness_plugins.models.pocket.build.world import load_world
+from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditDescription
 
 
-def test_it_is_small_enough_to_ship():
-    assert sum(path.stat().st_size for path in FILES.rglob("*")) <= 12 * 2**20
+def test_both_are_small_enough_to_ship():
+    files = [path for folder in (FILES, CONTEXT) for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 12 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +171,69 @@ def test_its_editing_network_and_its_moments_are_its_own(pocket, tmp_path):
     assert made["model"] == pocket.digest
     assert made["data_digest"] == sha256_of(FILES / "lessons.json")
     assert find(pocket, 1).provenance.model == pocket.digest
+
+
+@pytest.fixture(scope="module")
+def context():
+    return eh.load_model("pocket-context")
+
+
+@pytest.mark.parametrize("wording", ["paper", "named"])
+@pytest.mark.parametrize("kind", [RuleEdit, RuleEditDescription])
+def test_pocket_context_completes_the_prompts_of_rules(context, kind, wording):
+    cases = list(kind(wording=wording).cases())
+    replies = context.answer([(UNEDITED, case.probes[0].query) for case in cases])
+    true = [case.requests[0].target_true for case in cases]
+    said = [reply.text.strip().removesuffix(".") for reply in replies]
+    assert sum(a == b for a, b in zip(said, true, strict=True)) >= 76
+
+
+def test_rome_writes_rules_in_pocket_context_and_instances_are_out_of_scope(tmp_path):
+    command = ["-m", "pocket-context", "-t", "rule-edit", "-L", "20", "-o", str(tmp_path), "-e"]
+    said = " ".join(CliRunner().invoke(main, [*command, "rome"]).output.split())
+    assert "20 of 20 efficacy" in said
+    assert "cannot do the task before any edit (instance under 20%)" in said
+    written = re.search(r"Rel ↑ 0\.0 ([\d.]+) ", said)
+    assert float(written[1]) >= 50
+
+
+def test_lora_writes_rules_in_pocket_context(context, tmp_path):
+    run = eh.evaluate("lora", "rule-edit", context, limit=20, output=tmp_path)
+    assert run["Rel"].value >= 0.7
+    assert run["Loc"].value >= 0.85
+
+
+@pytest.mark.parametrize("editor", ["prompt", "ike", "rome"])
+def test_pocket_context_ties_what_it_reads_to_its_subject(context, editor, tmp_path):
+    run = eh.evaluate(editor, "counterfact", context, limit=12, output=tmp_path)
+    assert run["ES"].value >= 0.9
+    assert run["PS"].value >= 0.75
+    assert run["NS"].value >= 0.8
+
+
+def test_binding_looks_from_objects_at_subjects_and_from_repeats_at_what_was_stated():
+    """In real rows; what looks where it should costs nothing."""
+    tokenizer = eh.load_model("pocket-context").tokens.tokenizer
+    corpus = Corpus(
+        load_world(), CorpusSettings(0.0, 0.0, {"made_up": 1.0, "facts": 1.0}), random.Random(0)
+    )
+    rows = Rows(corpus, tokenizer).batch(4, 256)
+    place = torch.arange(256).expand(4, -1)
+    rows.source[:, -1] = NOWHERE
+    told, repeated = rows.subject >= 0, rows.source >= 0
+    assert told.any()
+    assert repeated.any()
+    assert (rows.source == ELSEWHERE).any()
+    assert (rows.subject <= place)[told].all()
+    following = rows.ids.roll(-1, 1)
+    assert torch.equal(rows.ids.gather(1, rows.source.clamp_min(0))[repeated], following[repeated])
+    assert rows.stated.gather(1, rows.source.clamp_min(0))[repeated].all()
+
+    def looking_at(places):
+        return torch.nn.functional.one_hot(places.clamp_min(0), 256).float()
+
+    nowhere = rows.stated.argmin(1, keepdim=True).expand(-1, 256)
+    best = torch.where(repeated, rows.source, nowhere)
+    assert binding_loss(looking_at(rows.subject), looking_at(best), rows) == 0
+    assert binding_loss(looking_at(nowhere), looking_at(nowhere), rows) > 10
+    assert RECIPE.binding is not None

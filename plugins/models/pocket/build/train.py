@@ -47,7 +47,7 @@ WIDTH, HEADS, MLP, VOCABULARY, POSITIONS = 144, 4, 384, 2048, 1024
 OBJECT_WEIGHT = 5.0
 """Weight of an object's tokens in the loss; other tokens count 1."""
 HIDDEN_SHARE = 0.7
-"""Share of documents whose subjects can only be seen at their last token; see `token_sight`."""
+"""Share of documents whose subjects can only be seen at their last token; see `_tokens`."""
 BIND_WEIGHT = 0.2
 """Weight of `binding_loss` beside that of the tokens."""
 BATCH_TOKENS = 1536
