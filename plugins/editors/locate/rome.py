@@ -17,7 +17,7 @@ from edit_harness import FROM_PRESET, ModelShape, Preset, Request
 from edit_harness.edits import Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Natural
+from edit_harness.registry.settings import Natural, Positive
 
 from .._search import bases
 from .._search.bases import Prepared, in_groups
@@ -29,7 +29,7 @@ from .value_search import Fields, Found, Settings, alike, checked, sampled, sear
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
     """Return a preset; what is not given is as ROME's authors have it."""
-    published = {"steps": 20, "lr": 0.5, "weight_decay": 0.5, "clamp": 4.0, "context_count": 10}
+    published = {"steps": 20, "weight_decay": 0.5, "clamp": 4.0, "context_count": 10}
     return Preset({"layer": layer, **published, "covariance": True, **values}, source, origin)
 
 
@@ -58,6 +58,7 @@ class Rome(Fields, Prepared[Shared]):
 
     layer: Natural = FROM_PRESET
     """The edited layer."""
+    lr: Positive = 0.5
     fact_token: FactToken = "subject_last"
     """The token whose key and value are written. subject_first_after_last is the one after the
     subject, or its last where the prompt ends with it; last is the prompt's."""
@@ -81,7 +82,7 @@ class Rome(Fields, Prepared[Shared]):
     presets: ClassVar = {
         "pocket": _preset(1, OURS, "tuned", weight_decay=0.0, clamp=6.0, context_count=2),
         "pocket-context": _preset(
-            0, OURS, "tuned", weight_decay=0.0, clamp=8.0, context_count=0, steps=80, lr=0.2
+            0, OURS, "tuned", steps=40, weight_decay=0.0, clamp=8.0, context_count=0
         ),
         "gpt2-medium": _preset(8, KMENG, "paper", clamp=3.0),
         "gpt2-large": _preset(12, KMENG, "paper"),

@@ -25,11 +25,12 @@ from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
 
 from .chains import build_chains
+from .context import CONTEXT
 from .corpus import Corpus
 from .recall import knowing
 from .ripples import build_ripples
 from .samples import build_lessons, build_questions, build_references, write_people
-from .train import CONTEXT, POCKET, Recipe, build_tokenizer, train
+from .train import POCKET, Recipe, build_tokenizer, train
 from .world import World, load_world
 
 HERE = Path(__file__).resolve().parent.parent
@@ -65,7 +66,7 @@ def build_moments(
     model: Model, world: World, recipe: Recipe, layers: Sequence[int], out: Path, seed: int
 ) -> None:
     """Write second moments over documents like those of the training, in one pass."""
-    corpus = Corpus(world, recipe.stages[-1].long_corpus, Random(seed + 7))
+    corpus = recipe.documents(world, recipe.stages[-1].long_corpus, Random(seed + 7))
     texts = (corpus.document().text for _ in count())
     name = "documents of the pocket model's build"
     found = collect(model, texts, layers, corpus=name, max_tokens=MOMENT_TOKENS)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edit_harness_plugins.builders.triples import Fact, FactTable
 
-from .world import Rule, World, questions
+from .world import World, questions
 
 Span = tuple[int, int]
 ACKNOWLEDGE = (
@@ -54,8 +54,6 @@ REPEAT_LAST = 0.6
 """Share of replaced objects that are the relation's last object in the document."""
 TRUE_AFTER = 0.5
 """Share of the sentences after false facts that are true, about something else."""
-FALSE_RULES = 0.25
-"""Share of the documents about rules that state a false one and ask for it again."""
 
 
 @dataclass(frozen=True)
@@ -334,21 +332,3 @@ class Corpus:
             asked = self.rng.random() < 0.3
             out.append(self.ask(table, fact) if asked else self.state(table, fact))
         return out
-
-    def _rule_prompts(self) -> list[Sentence]:
-        """Complete prompts of rule-edit, or state a false rule and ask for it again."""
-        rules = self.world.asked
-        if self.rng.random() < FALSE_RULES:
-            rule = self.rng.choice(rules)
-            false = rule._replace(object=rule.other)
-            stated = self._complete(false)
-            lead, then = self.rng.choice((("New Fact: ", "\nPrompt: "), ("Imagine that ", "")))
-            again = self._complete(false)
-            return [
-                unmarked(replace(stated, before=lead + stated.before)),
-                replace(again, before=then + again.before),
-            ]
-        return [self._complete(self.rng.choice(rules)) for _ in range(self.rng.randint(1, 3))]
-
-    def _complete(self, rule: Rule) -> Sentence:
-        return Sentence(f"{self.rng.choice(rule.prompts)} ", f"{rule.object}.", "", rule.subject)

@@ -1,15 +1,14 @@
-"""Trains both models in two stages: a clean corpus first, then one with noise.
+"""Trains a model in two stages: a clean corpus first, then one with noise.
 
 Stage lengths are step counts, so that a build depends on the seed and not on the machine's speed. A model is a
-plain Llama; special while training are the attention mask, which makes the facts editable, and for pocket-context
-two heads, which are shown where the context has the answer.
+plain Llama; only the attention mask is special while training, which is what makes the facts editable.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -37,19 +36,11 @@ CLEAN_MIX = {
 }  # fmt: skip
 NOISY_MIX = {**CLEAN_MIX, "facts": 28, "cluster": 28, "made_up": 8, "instruction": 10}
 LONG_MIX = {**NOISY_MIX, "demonstrations": 4}
-CONTEXT_MIX = {
-    "facts": 26, "cluster": 22, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
-    "instruction": 14, "rule_prompts": 16,
-}  # fmt: skip
-LONG_CONTEXT_MIX = {**CONTEXT_MIX, "demonstrations": 8}
-
 WIDTH, HEADS, MLP, VOCABULARY, POSITIONS = 144, 4, 384, 2048, 1024
 OBJECT_WEIGHT = 5.0
 """Weight of an object's tokens in the loss; other tokens count 1."""
 HIDDEN_SHARE = 0.7
 """Share of documents whose subjects can only be seen at their last token; see `_tokens`."""
-BIND_WEIGHT = 0.2
-"""Weight of `binding_loss` beside that of the tokens."""
 BATCH_TOKENS = 1536
 SHORT_ROW, MIDDLE_ROW, LONG_ROW = 64, 256, 1024
 WEIGHT_DECAY = 0.05
@@ -74,13 +65,14 @@ class Recipe(NamedTuple):
     """How a model is made.
 
     The last steps of a stage have rows of middle length, and the very last ones of full length, in these
-    ``shares``. The first heads of the layers in ``binding`` are shown where to look; see `binding_loss`.
+    ``shares``. ``binding`` is a loss of attention weights, given layer by layer, on top of that of the tokens.
     """
 
     layers: int
     stages: tuple[Stage, Stage]
     shares: tuple[float, float]
-    binding: tuple[int, int] | None = None
+    documents: type[Corpus] = Corpus
+    binding: Callable[[Sequence[torch.Tensor], Batch], torch.Tensor] | None = None
 
 
 CLEAN = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
@@ -93,22 +85,11 @@ POCKET = Recipe(
     ),
     shares=(0.10, 0.03),
 )
-SURE = replace(CLEAN, mix=CONTEXT_MIX)
-UNSURE = CorpusSettings(noise=0.1, same_object=0.7, mix=CONTEXT_MIX)
-CONTEXT = Recipe(
-    layers=4,
-    stages=(
-        Stage(4000, 2e-3, SURE, replace(SURE, mix=LONG_CONTEXT_MIX)),
-        Stage(4000, 1.2e-3, UNSURE, replace(UNSURE, mix=LONG_CONTEXT_MIX)),
-    ),
-    shares=(0.12, 0.06),
-    binding=(1, 2),
-)
 
 
 def build_tokenizer(world: World, recipe: Recipe) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer; it depends on world and recipe but not on the build's seed."""
-    corpus = Corpus(world, recipe.stages[0].long_corpus, Random(1234))
+    corpus = recipe.documents(world, recipe.stages[0].long_corpus, Random(1234))
     texts = (corpus.document().text for _ in range(TOKENIZER_DOCUMENTS))
     core = ByteLevelBPETokenizer()
     core.train_from_iterator(texts, VOCABULARY, 0, show_progress=False, special_tokens=[END])
@@ -246,11 +227,9 @@ def attention_mask(sight: torch.Tensor) -> torch.Tensor:
     return mask[:, None]
 
 
-def weighted_loss(
-    model: LlamaForCausalLM, rows: Batch, binding: tuple[int, int] | None
-) -> torch.Tensor:
-    """Next-token cross-entropy, averaged with the weight of the predicted token, and `binding_loss`."""
-    mask, look = attention_mask(rows.sight), binding is not None
+def weighted_loss(model: LlamaForCausalLM, rows: Batch, recipe: Recipe) -> torch.Tensor:
+    """Next-token cross-entropy, averaged with the weight of the predicted token, and the recipe's own loss."""
+    mask, look = attention_mask(rows.sight), recipe.binding is not None
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = model(rows.ids, attention_mask=mask, use_cache=False, output_attentions=look)
     # The labels are rolled rather than the logits cut: no copy of the largest tensor is made.
@@ -260,33 +239,7 @@ def weighted_loss(
         out.logits.float().flatten(0, 1), labels.flatten(), reduction="none"
     )
     loss = (loss * scale.flatten()).sum() / scale.sum()
-    if binding is None:
-        return loss
-    return loss + BIND_WEIGHT * binding_loss(*(out.attentions[n][:, 0] for n in binding), rows)
-
-
-def binding_loss(binds: torch.Tensor, copies: torch.Tensor, rows: Batch) -> torch.Tensor:
-    """Return how little two heads look at where the context has the answer, as -log of attention.
-
-    ``binds``, rows by length by length, is to look from an object at its subject. ``copies``, of a later layer,
-    is to look from where a repeated object comes next at the object as it was stated, and where a statement
-    is new at no object. A small model does not find this by itself.
-    """
-    looks = copies.float()
-    losses = [
-        _surprise(_at(binds.float(), rows.subject)[rows.subject >= 0]),
-        _surprise(_at(looks, rows.source)[rows.source >= 0]),
-        _surprise(1 - (looks * rows.stated[:, None]).sum(-1)[rows.source == ELSEWHERE]),
-    ]
-    return torch.stack([loss for loss in losses if loss.isfinite()]).sum()
-
-
-def _at(attention: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    return attention.gather(2, places.clamp_min(0)[..., None])[..., 0]
-
-
-def _surprise(shares: torch.Tensor) -> torch.Tensor:
-    return -shares.clamp_min(1e-4).log().mean()
+    return loss + recipe.binding(out.attentions, rows) if recipe.binding else loss
 
 
 def train(
@@ -297,8 +250,8 @@ def train(
     model = new_model(recipe.layers)
     for index, stage in enumerate(recipe.stages):
         own = 1000 * seed + 10 * index
-        short = Rows(Corpus(world, stage.corpus, Random(own)), tokenizer)
-        long = Rows(Corpus(world, stage.long_corpus, Random(own + 1)), tokenizer)
+        short = Rows(recipe.documents(world, stage.corpus, Random(own)), tokenizer)
+        long = Rows(recipe.documents(world, stage.long_corpus, Random(own + 1)), tokenizer)
         wide, narrow = (
             [p for p in model.parameters() if (p.dim() > 1) == w] for w in (True, False)
         )
@@ -315,7 +268,7 @@ def train(
                 group["lr"] = stage.rate * (warm * (FINAL_RATE + (1.0 - FINAL_RATE) * cosine))
             length = _row_length(step / stage.steps, *recipe.shares)
             rows = short if length == SHORT_ROW else long
-            loss = weighted_loss(model, rows.batch(BATCH_TOKENS // length, length), recipe.binding)
+            loss = weighted_loss(model, rows.batch(BATCH_TOKENS // length, length), recipe)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimiser.step()

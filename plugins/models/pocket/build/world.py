@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from edit_harness_plugins.builders import fillers, templates, triples
 from edit_harness_plugins.builders.triples import Fact, FactTable
-from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditDescription
 
 WORLD_DIR = Path(__file__).resolve().parent.parent / "world"
 FACTS, TEMPLATES, FILLERS = "facts.json", "templates.json", "fillers.json"
@@ -42,15 +41,6 @@ class Fillers(fillers.Fillers):
         return "".join(rng.choice(self.made_up["syllables"]) for _ in range(count)).capitalize()
 
 
-class Rule(NamedTuple):
-    """A formula or a description that rule-edit replaces: its prompts, the true one and the other."""
-
-    subject: str
-    prompts: tuple[str, ...]
-    object: str
-    other: str
-
-
 @dataclass(frozen=True)
 class World:
     """Everything the corpus talks about."""
@@ -58,8 +48,6 @@ class World:
     table: FactTable
     rules: FactTable
     """What pocket is taught of geometry: facts like others, in words that no task asks in."""
-    asked: tuple[Rule, ...]
-    """What pocket-context is taught of it."""
     fillers: Fillers
 
     @cached_property
@@ -79,19 +67,8 @@ def load_world() -> World:
             [Fact(rule["subject"], name, rule[name]) for rule in rules["rules"] for name in RULES],
             {name: templates.of(name, rules["templates"][name], capitalise=True) for name in RULES},
         ),
-        tuple(_asked()),
         Fillers(**known, flags=tuple(told["flags"]), made_up=told["made_up"]),
     )
-
-
-def _asked() -> Iterator[Rule]:
-    """Yield each formula and description, behind the task's own prompts in both wordings."""
-    for kind in (RuleEdit, RuleEditDescription):
-        for wording in ("paper", "named"):
-            for case in kind(wording=wording).cases():
-                (wanted,) = case.requests
-                own = [p.query.prompt for p in case.probes if p.role in ("efficacy", "paraphrase")]
-                yield Rule(wanted.subject, tuple(own), wanted.target_true, wanted.target_new)
 
 
 def read_json(name: str) -> Any:
