@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,9 @@ from edit_harness_plugins.terminal import Terminal
 
 from ..run.flags import LoadingFlags
 from . import Builder, Knows, Material
+
+if TYPE_CHECKING:
+    from edit_harness.model.model import Model
 
 
 @command("build-data", context_settings=SETTINGS)
@@ -69,7 +72,13 @@ def build_data(
             f"{target} is there already", "name another: --output PATH; or move it aside"
         )
     words = Path(templates) if templates else None
-    knows = knowledge(plugins, model, taken(LoadingFlags, loading)) if model else None
+    knows = None
+    if model:
+        # Here, since it brings torch along.
+        from edit_harness.run import assembly
+
+        options = taken(LoadingFlags, loading).model_options
+        knows = knowing(assembly.load(plugins, model, **options))
     target.parent.mkdir(parents=True, exist_ok=True)
     # Nothing is left of what was not finished.
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
@@ -83,13 +92,10 @@ def build_data(
     Terminal().print(f"saved    {out}")
 
 
-def knowledge(plugins: Plugins, name: str, loading: LoadingFlags) -> Knows:
-    """Load the model, and return what tells whether it goes on with an object after a prompt."""
-    # Here, since they bring torch along.
+def knowing(model: Model) -> Knows:
+    """Return what tells whether a model goes on with an object, wholly, after a prompt."""
+    # Here, since it brings torch along.
     from edit_harness.edits import UNEDITED
-    from edit_harness.run import assembly
-
-    model = assembly.load(plugins, name, **loading.model_options)
 
     def knows(asked: Sequence[tuple[str, str]]) -> list[bool]:
         answers = model.answer([(UNEDITED, Choose(prompt, (target,))) for prompt, target in asked])

@@ -15,13 +15,13 @@ from edit_harness import Choose, Request
 from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
+from edit_harness_plugins.commands.authoring.build_data import knowing
 from edit_harness_plugins.editors._search.covariance import find
 from edit_harness_plugins.models.pocket import CONTEXT, FILES
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains
 from edit_harness_plugins.models.pocket.build.context import BINDS, COPIES, binding_loss
 from edit_harness_plugins.models.pocket.build.corpus import Corpus, CorpusSettings
-from edit_harness_plugins.models.pocket.build.recall import knowing
 from edit_harness_plugins.models.pocket.build.ripples import build_ripples
 from edit_harness_plugins.models.pocket.build.samples import build_questions
 from edit_harness_plugins.models.pocket.build.train import ELSEWHERE, NOWHERE, Rows

@@ -20,6 +20,7 @@ from edit_harness.interfaces import Making
 from edit_harness.model.model import Model
 from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.files import write
+from edit_harness_plugins.commands.authoring.build_data import knowing
 from edit_harness_plugins.editors._search.covariance import collect, save
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
@@ -27,7 +28,6 @@ from edit_harness_plugins.loading.load import load
 from .chains import build_chains
 from .context import CONTEXT
 from .corpus import Corpus
-from .recall import knowing
 from .ripples import build_ripples
 from .samples import build_lessons, build_questions, build_references, write_people
 from .train import POCKET, Recipe, build_tokenizer, train

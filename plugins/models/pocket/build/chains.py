@@ -17,8 +17,7 @@ from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import known_facts
-from .world import World, questions, read_json
+from .world import World, known_facts, questions, read_json
 
 NOUNS: Mapping[str, Sequence[str]] = read_json("nouns.json")
 """What an object is called by way of its subject; one wording for each question of a chain."""

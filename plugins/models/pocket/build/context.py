@@ -15,7 +15,7 @@ import torch
 from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditDescription
 
 from .corpus import Corpus, CorpusSettings, Sentence, unmarked
-from .train import CLEAN, ELSEWHERE, Batch, Recipe, Stage
+from .train import CLEAN, ELSEWHERE, Recipe, Stage, Tokens
 
 CONTEXT_MIX = {
     "facts": 26, "cluster": 22, "questions": 8, "made_up": 8, "false_fact": 14, "biography": 6,
@@ -77,7 +77,7 @@ class ContextCorpus(Corpus):
         return Sentence(f"{self.rng.choice(rule.prompts)} ", f"{rule.object}.", "", rule.subject)
 
 
-def binding_loss(attentions: Sequence[torch.Tensor], rows: Batch) -> torch.Tensor:
+def binding_loss(attentions: Sequence[torch.Tensor], rows: Tokens) -> torch.Tensor:
     """Return how little two heads look at where the context has the answer, as -log of attention.
 
     ``attentions`` are rows by heads by length by length, of each layer. One head is to look from an object at

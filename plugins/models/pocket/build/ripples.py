@@ -17,8 +17,7 @@ from edit_harness_plugins.builders.files import made_up_id
 from edit_harness_plugins.builders.triples import Fact
 from edit_harness_plugins.commands.authoring import Knows
 
-from .recall import known_facts
-from .world import World, read_json
+from .world import World, known_facts, read_json
 
 
 class Wording(NamedTuple):

@@ -20,8 +20,7 @@ from edit_harness_plugins.builders.triples import Fact, FactTable
 from edit_harness_plugins.commands.authoring import Knows, Material
 
 from .corpus import lower_first
-from .recall import known_facts
-from .world import FACTS, TEMPLATES, WORLD_DIR, World, questions
+from .world import FACTS, TEMPLATES, WORLD_DIR, World, known_facts, questions
 
 MOST_SUBJECTS = 8
 """On whom there are reference texts, of each relation and object."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
@@ -72,7 +72,7 @@ class Recipe(NamedTuple):
     stages: tuple[Stage, Stage]
     shares: tuple[float, float]
     documents: type[Corpus] = Corpus
-    binding: Callable[[Sequence[torch.Tensor], Batch], torch.Tensor] | None = None
+    binding: Callable[[Sequence[torch.Tensor], Tokens], torch.Tensor] | None = None
 
 
 CLEAN = CorpusSettings(noise=0.0, same_object=0.6, mix=CLEAN_MIX)
@@ -125,30 +125,19 @@ def new_model(layers: int) -> LlamaForCausalLM:
 
 
 class Tokens(NamedTuple):
-    """A tokenized document: of each token its id, and what training is to know of it."""
+    """What training is to know of each token of a document: lists; of rows by length: tensors."""
 
-    ids: list[int]
-    weights: list[float]
+    ids: Any
+    weights: Any
     """In the loss."""
-    sight: list[int]
+    sight: Any
     """The last position that sees it."""
-    subject: list[int]
+    subject: Any
     """Where the subject ends, of an object's token and the one before; `NOWHERE` of others."""
-    source: list[int]
+    source: Any
     """Where the next token stands in the statement that is repeated; `ELSEWHERE` if it says something new."""
-    stated: list[int]
+    stated: Any
     """Whether it is an object's: 0 or 1."""
-
-
-class Batch(NamedTuple):
-    """What `Tokens` say of several rows, rows by length."""
-
-    ids: torch.Tensor
-    weights: torch.Tensor
-    sight: torch.Tensor
-    subject: torch.Tensor
-    source: torch.Tensor
-    stated: torch.Tensor
 
 
 class Rows:
@@ -157,10 +146,10 @@ class Rows:
     def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> None:
         self._documents = _documents(corpus, tokenizer)
 
-    def batch(self, count: int, length: int) -> Batch:
+    def batch(self, count: int, length: int) -> Tokens:
         """Fill rows; each starts with a document and is cut at its end."""
         rows = [self._row(length) for _ in range(count)]
-        return Batch(*(torch.tensor(each) for each in zip(*rows, strict=True)))
+        return Tokens(*(torch.tensor(each) for each in zip(*rows, strict=True)))
 
     def _row(self, length: int) -> Tokens:
         row = Tokens([], [], [], [], [], [])
@@ -227,7 +216,7 @@ def attention_mask(sight: torch.Tensor) -> torch.Tensor:
     return mask[:, None]
 
 
-def weighted_loss(model: LlamaForCausalLM, rows: Batch, recipe: Recipe) -> torch.Tensor:
+def weighted_loss(model: LlamaForCausalLM, rows: Tokens, recipe: Recipe) -> torch.Tensor:
     """Next-token cross-entropy, averaged with the weight of the predicted token, and the recipe's own loss."""
     mask, look = attention_mask(rows.sight), recipe.binding is not None
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from edit_harness_plugins.builders import fillers, templates, triples
 from edit_harness_plugins.builders.triples import Fact, FactTable
+from edit_harness_plugins.commands.authoring import Knows
 
 WORLD_DIR = Path(__file__).resolve().parent.parent / "world"
 FACTS, TEMPLATES, FILLERS = "facts.json", "templates.json", "fillers.json"
@@ -80,3 +81,13 @@ def questions(table: FactTable, fact: Fact) -> list[str]:
     """Return the questions for a fact's object."""
     relation = table.relations[fact.relation]
     return [relation.fill(question, fact.subject) for question in relation.questions]
+
+
+def known_facts(
+    knows: Knows, facts: Sequence[Fact], prompts: Callable[[Fact], Sequence[str]]
+) -> list[Fact]:
+    """Return the facts whose object the model names after each of their prompts."""
+    asked = [(fact, prompt) for fact in facts for prompt in prompts(fact)]
+    answers = knows([(prompt, fact.object) for fact, prompt in asked])
+    missed = {fact for (fact, _), right in zip(asked, answers, strict=True) if not right}
+    return [fact for fact in facts if fact not in missed]
