@@ -57,6 +57,7 @@ class Grace(Batched):
 
     presets: ClassVar = {
         "pocket": _preset(4, OURS, "tuned", steps=20),
+        "pocket-context": _preset(3, OURS, "tuned", steps=20),
         "gpt2-xl": _preset(35, HARTVIGSEN, "paper", steps=100, module="up"),
         "gpt-j-6b": _preset(25, EASYEDIT, steps=200),
         "llama-2-7b": _preset(27, EASYEDIT),

@@ -259,6 +259,7 @@ class Memit(Spreading):
     command: ClassVar[str] = "memit"
     presets: ClassVar = {
         "pocket": preset((0, 1), OURS, "tuned", clamp=1.0, moment_weight=30),
+        "pocket-context": preset((0, 1), OURS, "tuned", clamp=1.0, moment_weight=30),
         "gpt2-medium": _gpt2(range(4, 9), "the layers that end at ROME's", "guessed"),
         "gpt2-large": _gpt2(range(8, 13), "the layers that end at ROME's", "guessed"),
         "gpt2-xl": _gpt2(range(13, 18), MEMIT, "paper"),

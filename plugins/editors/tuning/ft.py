@@ -63,6 +63,7 @@ class FineTuning(Batched):
 
     presets: ClassVar = {
         "pocket": _preset(1, OURS, "tuned", lr=5e-3),
+        "pocket-context": _preset(1, OURS, "tuned", lr=5e-3),
         "gpt2-medium": _preset(1, "as GPT-2 XL", "guessed"),
         "gpt2-large": _preset(1, "as GPT-2 XL", "guessed"),
         "gpt2-xl": _preset(1, KMENG, "paper"),
@@ -248,6 +249,7 @@ class ConstrainedFineTuning(FineTuning):
 
     presets: ClassVar = {
         "pocket": _preset(0, OURS, "tuned", lr=5e-3, epsilon=5e-3),
+        "pocket-context": _preset(0, OURS, "tuned", lr=5e-3, epsilon=5e-3),
         "gpt2-medium": _preset(0, KMENG, "paper", epsilon=2e-3),
         "gpt2-large": _preset(0, KMENG, "paper", epsilon=1e-3),
         "gpt2-xl": _preset(0, KMENG, "paper", epsilon=5e-4),

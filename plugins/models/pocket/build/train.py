@@ -106,18 +106,10 @@ def build_tokenizer(world: World, recipe: Recipe) -> PreTrainedTokenizerFast:
 def new_model(layers: int) -> LlamaForCausalLM:
     """Make a model with random weights from torch's generator."""
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=MLP,
-        num_hidden_layers=layers,
-        num_attention_heads=HEADS,
-        num_key_value_heads=HEADS,
-        max_position_embeddings=POSITIONS,
-        bos_token_id=END_ID,
-        eos_token_id=END_ID,
-        pad_token_id=END_ID,
-        tie_word_embeddings=True,
-    )
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=layers,
+        num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=POSITIONS,
+        bos_token_id=END_ID, eos_token_id=END_ID, pad_token_id=END_ID, tie_word_embeddings=True,
+    )  # fmt: skip
     model = LlamaForCausalLM(config)
     # Plain matrix products beat the fused kernel at this size on a processor.
     model.set_attn_implementation("eager")
