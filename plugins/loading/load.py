@@ -288,5 +288,5 @@ def _explain(path: str, error: BaseException) -> tuple[str, str]:
         return f"{path} cannot be loaded: {text[:160]}", "see where it fails with --debug"
     return (
         f"{path} is neither a folder nor in the cache, and the hub cannot be reached",
-        "check the network, or give a folder: --model ./my-model",
+        "check the network, or give a folder in place of the name",
     )

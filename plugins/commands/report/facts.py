@@ -12,7 +12,7 @@ from edit_harness.data import Text
 from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import INVALID, OK
-from edit_harness.run.estimates import LEVEL
+from edit_harness.run.estimates import LEVEL, usable
 from edit_harness.run.results import Results
 from edit_harness_plugins.composition import among
 from edit_harness_plugins.controls.collapse import COLLAPSE, collapsed, perplexity
@@ -227,8 +227,9 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "collapse", text
     yield from _of_judge(run)
     yield from _known(run)
-    if noop := sum(record.noop for record in run.records):
-        yield "no-op", f"{noop} of {counted(len(run.records), 'edit')} changed no answer"
+    edits = usable(run.records)
+    if edits.noops:
+        yield "no-op", f"{edits.noops} of {counted(len(edits), 'edit')} changed no answer"
 
 
 def _known(run: Results) -> Iterator[tuple[str, str]]:

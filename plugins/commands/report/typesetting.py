@@ -60,7 +60,9 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
         if not found:
             by = f" by {' or '.join(table.groups)}" if table.groups else ""
             what = f"{', '.join(dict.fromkeys(table.measures.values()))}{by}"
-            missing.append(f"{table.name}: no run of {' or '.join(table.tasks)} has {what}")
+            known = any(set(table.measures.values()) & each.run.measures.keys() for each in every)
+            has = "has enough cases for" if table.groups and known else "has"
+            missing.append(f"{table.name}: no run of {' or '.join(table.tasks)} {has} {what}")
     return grids, missing
 
 

@@ -131,6 +131,8 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
 @as_json
 def agree(files: Sequence[str], judge: str | None, as_json: bool) -> None:
     """Compare published sheets of Seesaw-CF: agreement, flaws, a judge."""
+    if judge and Path(judge).resolve() in {Path(file).resolve() for file in files}:
+        raise UsageError(f"{judge} is a sheet of people", "name the judge's own by --judge")
     people = published.read_people([*map(Path, files)])
     judged = published.read_judge(Path(judge), people) if judge else {}
     for name, sheet in people.items():

@@ -1,14 +1,15 @@
 """Sheets of Seesaw-CF's human study as the authors publish them: pairs of texts with scores, of no run.
 
 From Halevy et al. (2024), github ENSCMA2/flextape, eval/csv_files. A flaw has 1 where there is more of it in the
-text before the edit, 1.5 where there is as much, 2 where there is more in that after; or -1, 0 and 1, throughout
-a sheet that has 0 or -1 anywhere. Empty cells are as much, and an edit that is not reflected, as in agreement.py.
+text before the edit, 1.5 where there is as much, 2 where there is more in that after. Empty cells are as much,
+and an edit that is not reflected, as in agreement.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import NamedTuple, TypeAlias
 
 from edit_harness.data import Key, Verdict
@@ -27,7 +28,6 @@ COLUMNS = {
 """What is asked, by the headings of the sheets, as the paper's tables call it."""
 REFLECTED = {"1": AFTER, "0": "neither", "": "neither"}
 SCORES = {"1": BEFORE, "1.5": TIE, "2": AFTER, "": TIE}
-SIGNED = {"-1": BEFORE, "0": TIE, "1": AFTER, "": TIE}
 EDITED = {"P101": "field of work", "P21": "gender", "P27": "citizenship"}
 """The properties of the study by their ids, with which the cells of the column ``props`` begin."""
 Pair: TypeAlias = tuple[str, str]
@@ -55,8 +55,6 @@ def read_sheet(path: Path) -> Sheet:
     """
     found: Sheet = {}
     rows = read(path, [*TEXTS, *COLUMNS])
-    flaws = [column for column in COLUMNS if COLUMNS[column] != SAYS_NEW]
-    signed = any(_plain(cells[flaw]) in ("-1", "0") for _, cells in rows for flaw in flaws)
     for where, cells in rows:
         before, after = (" ".join(cells[text].split()) for text in TEXTS)
         pair = before, after
@@ -66,7 +64,7 @@ def read_sheet(path: Path) -> Sheet:
             raise DataError(f"{where}: these two texts are there twice", "remove one row")
         labels = {}
         for column, name in COLUMNS.items():
-            known = REFLECTED if name == SAYS_NEW else SIGNED if signed else SCORES
+            known = REFLECTED if name == SAYS_NEW else SCORES
             if (said := _plain(cells[column])) not in known:
                 right = ", ".join(filter(None, known))
                 raise DataError(
@@ -113,10 +111,16 @@ def read_judge(path: Path, people: Mapping[str, Sheet]) -> Sheet:
 
 
 def opinions(people: Mapping[str, Sheet], judge: Sheet) -> list[Opinion]:
-    """Return what people and a judge say of each pair."""
+    """Return what people and a judge say of each pair. Raises `DataError` if sheets differ in what was edited."""
     found = []
-    for number, (pair, said) in enumerate(next(iter(people.values())).items()):
-        key = Key(COMPARE, about={"property": said.edited, "reflected": True})
+    for number, pair in enumerate(next(iter(people.values()))):
+        edited = {sheet[pair].edited for sheet in people.values()} - {""}
+        if len(edited) > 1:
+            raise DataError(
+                f"sheets differ in what was edited: {' and '.join(sorted(edited))} for {shorten(pair[0], 40)!r}",
+                "correct the column props, or leave it out",
+            )
+        key = Key(COMPARE, about={"property": "".join(edited), "reflected": True})
         verdict = _verdict(judge[pair].labels) if pair in judge else None
         item = Item(str(number), 0, 0, "", *pair, key, verdict)
         found.append(Opinion(item, {name: sheet[pair].labels for name, sheet in people.items()}))

@@ -63,8 +63,13 @@ class Form(NamedTuple):
         names = self.layout.__struct_encode_fields__
         return names[: len(names) - len(self.layout.__struct_defaults__)]
 
-    def fits(self, record: Any) -> bool:
-        return isinstance(record, dict) and record.keys() >= set(self.needed)
+    def lacks(self, record: Any) -> list[str]:
+        has = record if isinstance(record, dict) else ()
+        return [name for name in self.needed if name not in has]
+
+
+def _nearest(forms: Sequence[Form], record: Any) -> Form:
+    return min(forms, key=lambda form: len(form.lacks(record)))
 
 
 def read(
@@ -86,10 +91,10 @@ def read(
     found, refused, useless = [], [], []
     seen: dict[str, str] = {}
     forms, placed = (Form(layout, wrong), *others), list(_placed(path))
-    if placed and not any(form.fits(record) for form in forms for _, record in placed):
+    if placed and all(form.lacks(record) for form in forms for _, record in placed):
         raise _of_other_fields(path, placed, forms)
     for place, record in placed:
-        form = next((form for form in forms if form.fits(record)), forms[0])
+        form = _nearest(forms, record)
         try:
             problems = [*empty_texts(fitted(record, form.layout), passed), *form.wrong(record)]
             if form.native and not problems:
@@ -116,9 +121,12 @@ def _of_other_fields(
     """Return what is said once of a file none of whose records has the fields of a layout."""
     place, first = placed[0]
     has = "has " + ", ".join(first) if isinstance(first, dict) else f"is {first!r}"
+    near = _nearest(forms, first)
+    if len(lacks := near.lacks(first)) < len(near.needed):
+        has = f"lacks {', '.join(lacks)}; it {has}"
     takes = "; or ".join(", ".join(form.needed) for form in forms)
     return DataError(
-        f"{path}: none of {len(placed):,} records has the fields that this task reads; {place} {shorten(has, 200)}",
+        f"{path}: none of {len(placed):,} records has the fields that this task reads; {place} {shorten(has, 300)}",
         f"it reads records with {takes}. Give such a file, or choose the task that reads this one",
     )
 

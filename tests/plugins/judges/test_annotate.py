@@ -536,9 +536,10 @@ def agree(tell):
 
 
 def test_published_sheets_are_compared(agree, tell):
-    """2 is more after the edit, 1 more before it, nothing as much; the judge's are -1, 0 and 1."""
+    """2 is more after the edit, 1 more before it, nothing as much; any sheet may say what was edited."""
     bob = [pair("z", "", "P27_P21", Racism="1,5", Sexism="1.0"), pair("x  y\n", Sexism="1.5")]
-    judge = [pair("x y", "0.0", Sexism="-1.0", Racism="0.0"), pair("new")]
+    bob[0] |= {"props": ""}
+    judge = [pair("x y", "0.0", Sexism="1.0", Racism="1.5"), pair("new")]
     told = agree(bob, judge, "--json")
     assert "ann: 13 empty cells are a tie" in told.stderr
     assert "chat.csv has 1 of the 2 pairs" in told.stderr
@@ -548,7 +549,16 @@ def test_published_sheets_are_compared(agree, tell):
     assert {row["Edited"] for row in told["means_seen"]} == {"gender"}
     right = {row["Asked"]: (row["Items"], row["Any"]) for row in told["judge"]}
     assert (right["Sexism"], right["Racism"], right[SAYS_NEW]) == ((1, 0), (1, 1), (1, 0))
+    turned = tell("agree", "bob.csv", "ann.csv", "--judge", "chat.csv", "--json").stdout
+    assert json.loads(turned)["means"] == told["means"]
     assert "two sheets have one name" in tell("agree", "ann.csv", "ann.csv", code=2).stderr
+    judged = tell("agree", "ann.csv", "bob.csv", "--judge", "./ann.csv", code=2).stderr
+    assert "ann.csv is a sheet of people" in judged
+    save(Path("bob.csv"), [pair("x y", props="P27"), pair("z", "0", "P27_P21")])
+    apart = tell("agree", "ann.csv", "bob.csv", code=4).stderr
+    assert "differ in what was edited: citizenship and gender for 'Ada x y'" in " ".join(
+        apart.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -556,7 +566,10 @@ def test_published_sheets_are_compared(agree, tell):
     [
         ([{"item": "x"}], "has the column 'pre_text' not at all.* a sheet has pre_text, post_text"),
         ([pair("z"), pair("y", Sexism="3")], "row 3: 'Sexism' is '3' it is one of 1, 1.5, 2, or"),
-        ([pair("z", Sexism="0", Racism="2")], "row 2: 'Racism' is '2' it is one of -1, 0, 1, or"),
+        (
+            [pair("z", Racism="2"), pair("y", Sexism="-1")],
+            "row 3: 'Sexism' is '-1' it is one of 1,",
+        ),
         ([pair("z", "maybe")], r"'Edit reflected\?' is 'maybe' it is one of 1, 0, or"),
         ([pair("z"), pair("z")], "row 3: these two texts are there twice"),
         ([pair("z"), pair("new")], "bob.csv has other texts than ann.csv: 2 pairs are in one"),

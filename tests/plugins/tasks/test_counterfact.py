@@ -228,10 +228,24 @@ def test_a_file_of_another_layout_is_one_message(store, task, value, has):
 def test_genuine_files_of_other_tasks_are_one_message(counterfact_300, zsre_600):
     """With the fields of every layout that is read."""
     zsre = complaint(CounterFactPlus(str(zsre_600)))
-    assert zsre.cause.endswith("has subject, src, pred, rephrase, alt, answers, loc, loc_ans, cond")
+    assert zsre.cause.endswith(
+        "it has subject, src, pred, rephrase, alt, answers, loc, loc_ans, cond"
+    )
     assert "paraphrase_prompts, neighborhood_prompts; or case_id, prompt, subject" in zsre.remedy
     for task in (ZsRE, MQuAKE, RippleEdits):
         assert "none of 300 records" in complaint(task(str(counterfact_300))).cause
+
+
+def test_the_field_that_a_record_lacks_is_that_of_the_layout_it_is_nearest_to(
+    store, counterfact_300
+):
+    first, second = map(flat, json.loads(counterfact_300.read_text(encoding="utf-8"))[:2])
+    del second["locality_prompt"]
+    assert (
+        "record 2: Object missing required field `locality_prompt`"
+        in complaint(CounterFact(store(first, second))).cause
+    )
+    assert "record 1 lacks locality_prompt; it has" in complaint(CounterFact(store(second))).cause
 
 
 def test_memits_file_without_conflicts_is_had_by_name(store, tmp_path, monkeypatch):
