@@ -4,6 +4,7 @@ import json
 import math
 import re
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import torch
@@ -283,6 +284,14 @@ def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, changed):
     run = evaluate(editor=editor)
     assert dict(remarks(run))["no-op"] == "4 of 4 edits changed no answer"
     assert not unedited(run)
+
+
+def test_a_case_that_is_none_is_no_edit_that_changed_nothing(evaluate, tmp_path):
+    data = json.loads(Path(facts(tmp_path)).read_text())
+    data[0]["requested_rewrite"]["target_new"] = data[0]["requested_rewrite"]["target_true"]
+    (tmp_path / "one.json").write_text(json.dumps(data))
+    run = evaluate(editor="none", task_args={"data": str(tmp_path / "one.json")})
+    assert dict(remarks(run))["no-op"] == "3 of 3 edits changed no answer"
 
 
 def test_a_smaller_limit_is_a_view_of_the_folder(evaluate):

@@ -228,9 +228,7 @@ def test_a_file_of_another_layout_is_one_message(store, task, value, has):
 def test_genuine_files_of_other_tasks_are_one_message(counterfact_300, zsre_600):
     """With the fields of every layout that is read."""
     zsre = complaint(CounterFactPlus(str(zsre_600)))
-    assert zsre.cause.endswith(
-        "it has subject, src, pred, rephrase, alt, answers, loc, loc_ans, cond"
-    )
+    assert zsre.cause.endswith("has subject, src, pred, rephrase, alt, answers, loc, loc_ans, cond")
     assert "paraphrase_prompts, neighborhood_prompts; or case_id, prompt, subject" in zsre.remedy
     for task in (ZsRE, MQuAKE, RippleEdits):
         assert "none of 300 records" in complaint(task(str(counterfact_300))).cause

@@ -57,7 +57,6 @@ def build_model(world: World, recipe: Recipe, out: Path, seed: int) -> Model:
     tokenizer.save_pretrained(out)
     large = out / "tokenizer.json"
     write(json.loads(large.read_text(encoding="utf-8")), large)
-    log.info("tokenizer done, training on %d facts", len(world.table.facts))
     train(world, tokenizer, recipe, seed).half().save_pretrained(out)
     return load(ModelSource(str(out), "pocket"), device="cpu")
 
@@ -99,8 +98,6 @@ def build_pocket(world: World, out: Path, seed: int) -> None:
         Mend(**Mend.presets["pocket"].values).make(model, making)
         (network,) = Path(made).glob("*.safetensors")
         shrink(network, out / "mend.safetensors")
-    counts = len(sample), len(questions), len(lessons)
-    log.info("wrote %d records, %d questions, %d lessons and the model", *counts)
 
 
 def shrink(network: Path, to: Path) -> None:

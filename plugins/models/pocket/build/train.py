@@ -94,13 +94,9 @@ def build_tokenizer(world: World, recipe: Recipe) -> PreTrainedTokenizerFast:
     core = ByteLevelBPETokenizer()
     core.train_from_iterator(texts, VOCABULARY, 0, show_progress=False, special_tokens=[END])
     return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(core.to_str()),
-        bos_token=END,
-        eos_token=END,
-        pad_token=END,
-        model_max_length=POSITIONS,
-        clean_up_tokenization_spaces=False,
-    )
+        tokenizer_object=Tokenizer.from_str(core.to_str()), bos_token=END, eos_token=END, pad_token=END,
+        model_max_length=POSITIONS, clean_up_tokenization_spaces=False,
+    )  # fmt: skip
 
 
 def new_model(layers: int) -> LlamaForCausalLM:
@@ -233,12 +229,10 @@ def train(
         own = 1000 * seed + 10 * index
         short = Rows(recipe.documents(world, stage.corpus, Random(own)), tokenizer)
         long = Rows(recipe.documents(world, stage.long_corpus, Random(own + 1)), tokenizer)
-        wide, narrow = (
-            [p for p in model.parameters() if (p.dim() > 1) == w] for w in (True, False)
-        )
+        parameters = [*model.parameters()]
         groups = [
-            {"params": wide, "weight_decay": WEIGHT_DECAY},
-            {"params": narrow, "weight_decay": 0.0},
+            {"params": [p for p in parameters if (p.dim() > 1) == matrices], "weight_decay": decay}
+            for matrices, decay in ((True, WEIGHT_DECAY), (False, 0.0))
         ]
         optimiser = torch.optim.AdamW(groups, lr=stage.rate, betas=(0.9, 0.98), fused=True)
         model.train()
