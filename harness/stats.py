@@ -191,7 +191,7 @@ def count(columns: Columns, name: str) -> int:
 def _bounds(x: np.ndarray, limits: tuple[float, float], level: float) -> tuple[float, float]:
     """Return the widest interval of a mean between limits: what is above 0 and below as two shares."""
     # Values that stand in for a summary of several means may go beyond its limits.
-    least, most = min(limits[0], x.min()), max(limits[1], x.max())
+    least, most = min(limits[0], float(x.min())), max(limits[1], float(x.max()))
     zero = min(max(0.0, least), most)
     ends = []
     for part, span in ((x - zero, most - zero), (zero - x, zero - least)):

@@ -87,6 +87,13 @@ def test_skewed_values_have_students_interval_bent(cases):
     assert (found.low, found.high) == pytest.approx(bent(even, level=0.9))
 
 
+def test_ends_are_plain_numbers_where_a_unit_passes_a_limit_by_rounding():
+    """As results.json holds them, with which those of a verifier are compared, types too."""
+    values = np.array([1.0 + 2**-52, 0.5, 0.25])
+    found = estimates({"a": values}, column_means, {"a": stats.SHARE})["a"]
+    assert {type(end) for end in astuple(found)[1:3]} == {float}
+
+
 def test_a_mean_between_limits_varies_no_more_than_a_share():
     """Its interval ends where that of so many yes or no answers would, or before."""
     values = np.array([1.0] * 97 + [0.5, 0.5, 0.0])

@@ -82,7 +82,7 @@ class Rome(Fields, Prepared[Shared]):
     presets: ClassVar = {
         "pocket": _preset(1, OURS, "tuned", weight_decay=0.0, clamp=6.0, context_count=2),
         "pocket-context": _preset(
-            0, OURS, "tuned", steps=40, weight_decay=0.0, clamp=8.0, context_count=0
+            0, f"{OURS}-context", "tuned", steps=40, weight_decay=0.0, clamp=8.0, context_count=0
         ),
         "gpt2-medium": _preset(8, KMENG, "paper", clamp=3.0),
         "gpt2-large": _preset(12, KMENG, "paper"),

@@ -61,7 +61,7 @@ class Lora(Batched, Prepared[Shared]):
 
     presets: ClassVar = {
         "pocket": _preset(ATTENTION, OURS, "tuned", steps=30, lr=5e-4),
-        "pocket-context": _preset(ATTENTION, OURS, "tuned", steps=30, lr=5e-4),
+        "pocket-context": _preset(ATTENTION, f"{OURS}-context", "tuned", steps=30, lr=5e-4),
         "gpt2-xl": _preset(("c_attn",), steps=30),
         "gpt-j-6b": _preset(("fc_in", "fc_out"), steps=50),
         "llama-2-7b": _preset(ATTENTION),
