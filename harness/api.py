@@ -19,7 +19,7 @@ from .interfaces import Editor, Executor, Regime, Task
 from .model.model import Model
 from .registry.registry import Plugins, suggestion
 from .registry.settings import build_component
-from .run.assembly import load, make_benchmark, make_editor
+from .run.assembly import load, make_benchmark, make_editor, written
 from .run.evaluation import Evaluation, assemble
 from .run.loop import run_all
 from .run.results import Results
@@ -133,7 +133,7 @@ def edit(
             "eh.edit(eh.load_model('pocket'), 'rome', [eh.Request(...)])",
         )
     named, _ = make_editor(Plugins.installed(), model, editor, editor_args, seed=0)
-    return named.value.edit(model, wanted)
+    return written(named, model, wanted)
 
 
 def save_model(model: Model, edit: Edit, folder: str | Path) -> None:

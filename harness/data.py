@@ -42,16 +42,23 @@ class Trimmed:
 class Request(Trimmed):
     """One fact to write: after the edit the model continues ``text`` with ``target_new``.
 
-    White space around a text is dropped. Raises `DataError` if the prompt has not exactly one
-    ``{}``, or a part is empty.
+    White space around a text is dropped. Raises `DataError` if the prompt of a request with a
+    subject has not exactly one ``{}``, or prompt or ``target_new`` is empty.
     """
 
     prompt: str
-    """The prompt, with ``{}`` in the place of the subject."""
-    subject: str
-    target_new: str
+    """The prompt, with ``{}`` in the place of the subject; without a subject, braces are text."""
+    subject: str = ""
+    target_new: str = ""
     """The object to write, which one space joins to the prompt."""
     target_true: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What an editor needs besides, by the names that `Editor.takes` has."""
+
+    @classmethod
+    def of(cls, prompt: str, target: str) -> Request:
+        """Return a request without a subject."""
+        return cls(prompt, target_new=target)
 
     def __post_init__(self) -> None:
         for text in (self.prompt, self.subject, self.target_new, self.target_true):
@@ -59,16 +66,16 @@ class Request(Trimmed):
             if not isinstance(text, str) or text.encode(errors="ignore").decode() != text:
                 raise DataError(f"{text!r} is no text that a request can be made of")
         self._trim("prompt", "subject", "target_new", "target_true")
-        if (count := self.prompt.count(SUBJECT)) != 1:
+        if self.subject and (count := self.prompt.count(SUBJECT)) != 1:
             raise DataError(f"the prompt {self.prompt!r} has {count} places '{{}}' for the subject")
-        for name in ("subject", "target_new"):
+        for name in ("prompt", "target_new"):
             if not getattr(self, name):
                 raise DataError(f"the request {self.prompt!r} has an empty {name}")
 
     @property
     def text(self) -> str:
         """The prompt with the subject filled in."""
-        return self.prompt.replace(SUBJECT, self.subject, 1)
+        return self.prompt.replace(SUBJECT, self.subject, 1) if self.subject else self.prompt
 
     @property
     def statement(self) -> str:
@@ -77,7 +84,9 @@ class Request(Trimmed):
 
     @property
     def subject_end(self) -> int:
-        """Where the subject ends in ``text``, in characters."""
+        """Where the subject ends in ``text``, in characters. Raises `DataError` if there is none."""
+        if not self.subject:
+            raise DataError(f"the request {self.prompt!r} has no subject")
         return self.prompt.index(SUBJECT) + len(self.subject)
 
 

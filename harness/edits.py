@@ -119,6 +119,17 @@ class Adaptor(Protocol):
         """Return the new output; tensors are rows by positions by width."""
 
 
+@runtime_checkable
+class Prompter(Protocol):
+    """Says what goes before a prompt, as a memory does that looks facts up.
+
+    What `Adaptor` says of saving, of its class in the same hook, and of ``prepare`` holds for it.
+    """
+
+    def __call__(self, prompt: str) -> str:
+        """Return the text to put before this prompt, which depends on nothing else."""
+
+
 @dataclass(frozen=True, eq=False)
 class Edit:
     """A change of a model's behaviour; ``Edit()`` changes nothing."""
@@ -127,8 +138,8 @@ class Edit:
     """Changes by parameter name."""
     adaptors: Mapping[str, Adaptor] = field(default_factory=dict)
     """Memories such as codebooks, by module name."""
-    prefix: str = ""
-    """Text put before every prompt."""
+    prefix: str | Prompter = ""
+    """Text put before every prompt, or what gives it for each."""
     patch: Callable[[torch.nn.Module], AbstractContextManager[object]] | None = None
     """Last resort, one edit at a time: a context in which the model is edited."""
     info: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
@@ -142,12 +153,17 @@ class Edit:
             raise PluginError(
                 "two edits share a patch or an adaptor", "the editor has to override extend"
             )
+        prefix = self.prefix or other.prefix
+        if self.prefix and other.prefix:
+            if not (isinstance(self.prefix, str) and isinstance(other.prefix, str)):
+                raise PluginError("two edits put texts before prompts", "override extend")
+            prefix = self.prefix + other.prefix
         shared = self.weights.keys() & other.weights.keys()
         sums = {name: self.weights[name] + other.weights[name] for name in shared}
         return Edit(
             weights={**self.weights, **other.weights, **sums},
             adaptors={**self.adaptors, **other.adaptors},
-            prefix=self.prefix + other.prefix,
+            prefix=prefix,
             patch=self.patch or other.patch,
             info={**self.info, **other.info},
             state={**self.state, **other.state},
@@ -194,11 +210,12 @@ class Edit:
         for name, delta in self.weights.items():
             tensors |= {f"weights/{name}/{part}": t for part, t in vars(delta).items()}
         adaptors: dict[str, Any] = {}
-        for module, adaptor in self.adaptors.items():
+        prompters = {} if isinstance(self.prefix, str) else {"": self.prefix}
+        for module, adaptor in {**self.adaptors, **prompters}.items():
             adaptors[module], own = _stored(adaptor)
             tensors |= {f"adaptors/{module}/{part}": t for part, t in own.items()}
         header = {
-            "prefix": self.prefix,
+            "prefix": self.prefix if isinstance(self.prefix, str) else "",
             "model": model,
             "info": json.dumps(dict(self.info)),
             "adaptors": json.dumps(adaptors),
@@ -248,8 +265,8 @@ class Edit:
                 module: _restored(name, plain, parts.get(("adaptors", module), {}))
                 for module, (name, plain) in json.loads(header["adaptors"]).items()
             }
-            info = json.loads(header["info"])
-            return cls(weights, adaptors, header["prefix"], info=info, state=state)
+            info, prefix = json.loads(header["info"]), adaptors.pop("", header["prefix"])
+            return cls(weights, adaptors, prefix, info=info, state=state)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {error}") from None
 

@@ -70,6 +70,9 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
 def encode_case(case: Case) -> dict[str, Any]:
     """Return a case as JSON-ready data."""
     data = asdict(case)
+    for request in data["requests"]:
+        if not request["tags"]:  # as in folders of before there were any
+            del request["tags"]
     for probe, own in zip(case.probes, data["probes"], strict=True):
         own["query"]["ask"] = type(probe.query).__name__.lower()
     return data

@@ -76,6 +76,8 @@ class Editor(ABC):
     citation: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     """What it needs of requests and models, and what to prepare, in a few words."""
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """What it needs of each request: ``subject``, or names of `Request.tags`. A run without is refused."""
 
     @property
     def variant(self) -> str:
@@ -138,6 +140,14 @@ class Editor(ABC):
         """
         with model.applied(previous):
             return previous + self.edit(model, requests)
+
+    def finish(self, model: Model, edit: Edit) -> Edit:
+        """Return an edit as it is measured and kept; a sequence goes on from what it was before.
+
+        It is called once after the last edit of a batch, and at each state of a sequence that is measured,
+        as if the sequence ended there.
+        """
+        return edit
 
 
 def whole(editor: Editor) -> Iterator[Editor]:

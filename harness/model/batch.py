@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..data import Answer, Choose, Distribution, Divergence, Drift, Generate, Query, Scores
 from ..edits import UNEDITED, Edit
-from .hooks import Places
+from .hooks import Places, prompted
 from .tokens import Tokens
 
 Beginning: TypeAlias = tuple[int, ...]
@@ -145,7 +145,7 @@ class QueryBatch:
 
     def _scored(self, edit: Edit, prompt: str, candidate: str) -> list[Target]:
         """Want the tokens of a candidate behind a prompt."""
-        parts = self.tokens.split(edit.prefix + prompt, candidate)
+        parts = self.tokens.split(prompted(edit, prompt), candidate)
         row = self._row(edit, parts.inputs, len(parts.prompt))
         reads = [(row, at, token) for at, token in zip(parts.places, parts.target, strict=True)]
         for _, position, token in reads:
@@ -153,7 +153,7 @@ class QueryBatch:
         return reads
 
     def _prompt(self, edit: Edit, prompt: str) -> TokenRow:
-        ids = self.tokens.encode(edit.prefix + prompt).ids
+        ids = self.tokens.encode(prompted(edit, prompt)).ids
         return self._row(edit, ids, len(ids))
 
     def _row(self, edit: Edit, ids: tuple[int, ...], prompt_length: int) -> TokenRow:

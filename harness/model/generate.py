@@ -18,6 +18,7 @@ from torch.nn import functional
 from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
+from .hooks import prompted
 from .packing import agrees, run_halving
 from .tokens import Tokens
 
@@ -57,7 +58,7 @@ def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
         # As many new tokens under every edit, or a text would be short for the edit's prefix.
         left = query.max_tokens - len(model.tokens.encode(query.prompt).ids)
         query = replace(query, max_new_tokens=max(min(query.max_new_tokens, left), 0))
-    return Prompt(model.tokens.encode(edit.prefix + query.prompt).ids, query, edit, stop)
+    return Prompt(model.tokens.encode(prompted(edit, query.prompt)).ids, query, edit, stop)
 
 
 @torch.no_grad()

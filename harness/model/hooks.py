@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..edits import Adaptor, Edit, Rows
+from ..edits import Adaptor, Edit, Prompter, Rows
 from ..errors import HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
@@ -154,10 +154,18 @@ def editing(
         yield
 
 
-def blaming(adaptor: Adaptor, failed: str) -> AbstractContextManager[None]:
+def blaming(adaptor: Adaptor | Prompter, failed: str) -> AbstractContextManager[None]:
     """Blame an adaptor for what its code raises; ``failed`` says in which way it did."""
     whose = named("adaptor", type(adaptor).__qualname__, adaptor)
     return blamed(f"{whose} {failed}", adaptor, passing=NOT_ITS_OWN)
+
+
+def prompted(edit: Edit, prompt: str) -> str:
+    """Return a prompt with what its edit puts before it."""
+    if isinstance(edit.prefix, str):
+        return edit.prefix + prompt
+    with blaming(edit.prefix, "failed at a prompt"):
+        return edit.prefix(prompt) + prompt
 
 
 def add_changes(

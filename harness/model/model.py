@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..data import Answer, Query, Request
-from ..edits import UNEDITED, Adaptor, Edit
+from ..edits import UNEDITED, Adaptor, Edit, Prompter
 from ..errors import PluginError
 from ..files import cache_folder
 from ..interfaces import ModelSource
@@ -68,7 +68,7 @@ class Model:
         self.halved = 0
         self._identity: tuple[dict[str, Any], str] | None = None
         self._starts_at: dict[int, bool] = {}
-        self._prepared: WeakValueDictionary[int, Adaptor] = WeakValueDictionary()
+        self._prepared: WeakValueDictionary[int, Adaptor | Prompter] = WeakValueDictionary()
         self.takes = frozenset(inspect.signature(module.forward).parameters)
 
     @property
@@ -209,15 +209,16 @@ class Model:
                     f"the edit of {name} has the shape {tuple(delta.shape)}, not {tuple(shape)}",
                     "make it with Projection.low_rank or Projection.dense",
                 )
-        for name, adaptor in edit.adaptors.items():
+        for name in edit.adaptors:
             try:
                 self.module.get_submodule(name)
             except AttributeError:
                 raise PluginError(f"the model has no module {name!r}") from None
-            if hasattr(adaptor, "prepare") and id(adaptor) not in self._prepared:
-                with blaming(adaptor, "failed to prepare for the model"):
-                    adaptor.prepare(self)
-                self._prepared[id(adaptor)] = adaptor
+        for part in (*edit.adaptors.values(), edit.prefix):
+            if hasattr(part, "prepare") and id(part) not in self._prepared:
+                with blaming(part, "failed to prepare for the model"):
+                    part.prepare(self)
+                self._prepared[id(part)] = part
 
     def carries(self, edit: Edit) -> bool:
         """Tell whether rows of this edit can share a batch with rows of others, by hooks."""
@@ -231,13 +232,13 @@ class Model:
         ``base`` has the unedited texts of earlier calls, and keeps those of this one. Raises
         `TooLongError` for a text that does not fit the model.
         """
+        for edit in dict.fromkeys(edit for edit, _ in questions):
+            self.check(edit)
         batch = QueryBatch(self.tokens, questions)
         base = base or CleanTexts(self)
         edited = [row for row in batch.rows if row.edit is not UNEDITED]
-        starts: dict[Edit, Start | None] = {}
-        for edit in dict.fromkeys(row.edit for row in edited):
-            self.check(edit)
-            starts[edit] = reuse.start_of_edit(self, edit)
+        mine = dict.fromkeys(row.edit for row in edited)
+        starts = {edit: reuse.start_of_edit(self, edit) for edit in mine}
         clean = [row for row in batch.rows if row.edit is UNEDITED]
         base.read(clean, {start for start in starts.values() if start})
         groups: dict[tuple[Edit, Start | None], list[TokenRow]] = {}

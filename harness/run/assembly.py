@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -11,10 +11,11 @@ from typing import Any, cast
 
 import torch
 
-from ..data import Case, Query
+from ..data import Case, Query, Request
+from ..edits import Edit
 from ..errors import DataError, HarnessError, PluginError, UsageError
 from ..folder.table import cases_digest
-from ..interfaces import Editor, ModelSource, Task
+from ..interfaces import Editor, ModelSource, Task, whole
 from ..model.model import Model
 from ..registry.guard import blamed, named
 from ..registry.packages import Package
@@ -115,6 +116,26 @@ def make_editor(
         configured.editor.check(model)
         configured.editor.prepare(model)
     return Named(name, version, configured.editor, package), configured
+
+
+def check_requests(named: Named, requests: Collection[Request]) -> None:
+    """Raise `UsageError` if an editor, or one that it calls, needs what a request does not have."""
+    for need in sorted(need for part in whole(named.value) for need in part.takes):
+        lacking = [
+            r for r in requests if not (r.subject if need == "subject" else r.tags.get(need))
+        ]
+        if lacking:
+            raise UsageError(
+                f"{named.name} needs a {need} in each request; {len(lacking)} of {len(requests)} have "
+                f"none, such as {lacking[0].text[:60]!r}",
+                "choose another editor: edit-harness ls editors",
+            )
+
+
+def written(named: Named, model: Model, requests: Sequence[Request]) -> Edit:
+    """Return one edit of all requests, as it is kept. Raises what `check_requests` raises."""
+    check_requests(named, requests)
+    return named.value.finish(model, named.value.edit(model, requests))
 
 
 _prepares: ContextVar[bool] = ContextVar("prepares", default=True)

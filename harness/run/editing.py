@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from ..data import Visit
 from ..edits import UNEDITED, Edit
 from ..files import dumps
 from ..interfaces import Editor
@@ -50,18 +51,33 @@ class Editing:
     errors: dict[str, BaseException] = field(default_factory=dict)
     info: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """The editor's diagnostics."""
+    unfinished: dict[Visit, BaseException] = field(default_factory=dict)
+    """Why an editor could not finish the edit that these were to be measured under."""
+    _last: Edit = UNEDITED
+    """The edit after the last step, unfinished."""
 
-    def edits(self, group: Sequence[Step], last: Edit) -> list[Edit]:
-        """Return the edit after each step; ``last`` is the one before the first.
+    def edits(self, group: Sequence[Step]) -> list[Edit]:
+        """Return the edit after each step, finished where cases are measured.
 
         Raises `DeviceLostError` if the device fails.
         """
         fresh = iter(self._independent([step for step in group if step.fresh]))
         found: list[Edit] = []
         for step in group:
-            last = next(fresh) if step.fresh else self._one(step, last)
-            found.append(last)
+            self._last = next(fresh) if step.fresh else self._one(step, self._last)
+            found.append(self._finished(step, self._last) if step.measure else self._last)
         return found
+
+    def _finished(self, step: Step, edit: Edit) -> Edit:
+        """Return an edit as it is measured; if that fails, so do the cases that are."""
+        try:
+            (edit,) = self._call([step], lambda: [self.editor.finish(self.model, edit)])
+        except PASSING:
+            raise
+        except BaseException as error:
+            failures.check_device(error)
+            self.unfinished |= dict.fromkeys(step.visits, error)
+        return edit
 
     def _independent(self, group: Sequence[Step]) -> list[Edit]:
         """Find edits together; where that fails, in halves to find the one that fails."""

@@ -34,7 +34,7 @@ from ..registry.packages import Package
 from ..registry.registry import Plugins
 from ..registry.settings import Named, described, make_metrics, provenance, settings
 from . import controls, plan
-from .assembly import Benchmark, contributing, judge_of, make_editor
+from .assembly import Benchmark, check_requests, contributing, judge_of, make_editor
 from .controls import SAMPLE, make_controls
 from .failures import RETRIED
 from .plan import Step
@@ -262,6 +262,7 @@ def assemble(
         every = cases if selection.samples else benchmark.cases
         dropped = plan.conflicts(every)
         cases = [case for case in every if case.id not in dropped][: len(cases)]
+    check_requests(named, [request for case in cases for request in case.requests])
     judging_by = judge_of(plugins, spec.judge or task.judge, spec.judge_args, seed, cases)
     asked, sample = make_controls(plugins, spec.controls, spec.control_args, seed)
     for each in asked:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from ..data import Answer, Answers, Case, Examined, is_finite
-from ..edits import UNEDITED, Edit
+from ..edits import Edit
 from ..errors import DataError, LeakError, ResourceError
 from ..folder.encoding import encode_answer, unchanged
 from ..folder.record import OK, Record
@@ -55,7 +55,6 @@ class Work:
     """Takes lines for readers of the run; a line may come twice."""
     _edits: Sequence[Edit] = ()
     """The edits of the current group of steps."""
-    _last: Edit = UNEDITED
 
     def __post_init__(self) -> None:
         self._editing = Editing(self.clean.model, self.editor, self.tell)
@@ -74,8 +73,7 @@ class Work:
         asked: Sequence[tuple[Case, Step, Edit]] = ()
         try:
             if chunk.edits:
-                self._edits = self._editing.edits(chunk.steps, self._last)
-                self._last = self._edits[-1]
+                self._edits = self._editing.edits(chunk.steps)
                 self.clean.guard.check()
             if not chunk.missing:
                 return []
@@ -148,7 +146,8 @@ class Work:
     def _edit_error(self, case: Case, step: Step) -> BaseException | None:
         """Return why the edit failed that a case is measured under, if it did."""
         (edited,) = step.edit if step.again else (case,)
-        return self._editing.errors.get(edited.id)
+        unfinished = self._editing.unfinished.get((case.id, step.state))
+        return unfinished or self._editing.errors.get(edited.id)
 
     def _rows(self, measured: Sequence[Answered]) -> list[Record]:
         """Turn answers into rows, with verdicts on texts.

@@ -14,6 +14,7 @@ import torch
 from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
 from ..interfaces import Editor
+from ..model.hooks import prompted
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
@@ -36,6 +37,12 @@ ODD = (
 )
 """Requests that a task may have: braces, accents, quotes, other scripts, a subject of one letter at the
 very start, a long target, no true object."""
+
+
+UNSTRUCTURED = Request.of(
+    "What does dict = {} do?", "It makes an empty dict, which is then filled."
+)
+"""For editors that need no subject."""
 
 
 def as_cases(requests: Sequence[Request]) -> list[Case]:
@@ -101,6 +108,12 @@ def questions() -> list[Query]:
     """Return queries on the facts, with candidates of more than one token."""
     chosen = [Choose(f.text, (f.target_new, f.target_true)) for f in FACTS]
     return [*chosen, *(NextToken(f.text) for f in FACTS)]
+
+
+def fronts(model: Model, edit: Edit) -> list[str]:
+    """Return the facts' prompts with what an edit puts before them."""
+    model.check(edit)
+    return [prompted(edit, fact.text) for fact in FACTS]
 
 
 def gain(model: Model, edit: Edit, fact: Request) -> float:

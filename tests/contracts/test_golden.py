@@ -17,7 +17,7 @@ from support.builders import DATA, ROOT
 from edit_harness import Choose, Drift, Request
 from edit_harness.edits import UNEDITED
 from edit_harness.interfaces import Making, ModelSource
-from edit_harness_plugins.editors._search.covariance import Covariance, Provenance, save
+from edit_harness_plugins.editors.covariance import Covariance, Provenance, save
 from edit_harness_plugins.editors.grace import grace as grace_module
 from edit_harness_plugins.editors.grace.codebook import nearest
 from edit_harness_plugins.editors.grace.grace import Grace, inputs_at, search

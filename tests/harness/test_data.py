@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from support.builders import scores
@@ -52,13 +52,26 @@ def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):
     [
         (("Ada lives in", "Ada", "Paris"), "has 0 places"),
         (("{} and {}", "Ada", "Paris"), "has 2 places"),
-        (("{} lives in", " ", "Paris"), "empty subject"),
+        (("", "", "Paris"), "empty prompt"),
         (("{} lives in", "Ada", ""), "empty target_new"),
     ],
 )
 def test_a_request_that_makes_no_sense(fields, problem):
     with pytest.raises(DataError, match=problem):
         Request(*fields)
+
+
+def test_a_request_may_have_no_subject():
+    """Braces are text then; the cases of a folder of before there were tags come back, and stay as they are."""
+    request = Request.of(" What does dict = {} do? ", "It is empty.")
+    assert request == Request("What does dict = {} do?", target_new="It is empty.")
+    assert request.statement == "What does dict = {} do? It is empty."
+    with pytest.raises(DataError, match="has no subject"):
+        _ = request.subject_end
+    tagged = Case("1", (replace(request, tags={"unrelated": "Grass is"}), request), ())
+    stored = encode_case(tagged)
+    assert decode_case(json.loads(dumps(stored))) == tagged
+    assert [each.get("tags") for each in stored["requests"]] == [{"unrelated": "Grass is"}, None]
 
 
 def test_white_space_around_texts_is_left_out():

@@ -1,15 +1,17 @@
 import importlib
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 from support.builders import distribution
 
-from edit_harness import DataError, PluginError
+from edit_harness import Choose, DataError, Drift, Generate, PluginError
 from edit_harness.edits import UNEDITED, Dense, Edit, LowRank
-from edit_harness.testing.fixtures import same_weights
+from edit_harness.testing import tiny_model
+from edit_harness.testing.fixtures import assert_close, same_weights
 
 NAME = "transformer.h.1.mlp.c_proj.weight"
 BIAS = "transformer.h.1.mlp.c_proj.bias"
@@ -77,9 +79,13 @@ def test_the_sum_of_edits_has_what_both_have():
         assert (same.weights, same.prefix) == (first.weights, first.prefix)
 
 
-@pytest.mark.parametrize("part", [{"patch": lambda module: None}, {"adaptors": {"x": adaptor}}])
+@pytest.mark.parametrize(
+    "part", [{"patch": lambda module: None}, {"adaptors": {"x": adaptor}}, {"prefix": str}]
+)
 def test_edits_that_exclude_each_other(part):
-    with pytest.raises(PluginError, match="share a patch or an adaptor") as e:
+    with pytest.raises(
+        PluginError, match=r"share a patch or an adaptor|put texts before prompts"
+    ) as e:
         Edit(**part) + Edit(**part)
     assert "extend" in e.value.remedy
 
@@ -162,6 +168,13 @@ class Shift:
     def __call__(self, inputs, outputs, rows):
         return outputs + self.scale * self.by
 
+@dataclass(frozen=True)
+class Echo:
+    times: int
+
+    def __call__(self, prompt):
+        return f"{prompt}? " * self.times
+
 class Bare:
     def __call__(self, inputs, outputs, rows):
         return outputs
@@ -169,6 +182,7 @@ class Bare:
 @hookimpl
 def edit_harness_register_adaptors(register):
     register("shift", Shift, "Adds a vector")
+    register("echo", Echo, "Says a prompt before it")
     register("bare", Bare, "Is no dataclass")
     register("lost", "edit_harness_nowhere:Lost", "Cannot be imported")
 """
@@ -182,6 +196,26 @@ def shifts(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "site")
     yield importlib.import_module(name)
     sys.modules.pop(name)
+
+
+def test_what_gives_a_prefix_comes_back(tmp_path, shifts):
+    """Beside an adaptor, and in a sum; it says something else before each prompt, whoever shares the pass."""
+    echo = Edit(prefix=shifts.Echo(2))
+    edit = UNEDITED + echo + Edit(adaptors={"head": shifts.Shift(torch.ones(2), [])})
+    edit.save(tmp_path / "edit")
+    back = Edit.load(tmp_path / "edit")
+    assert (back.prefix, back.adaptors.keys()) == (shifts.Echo(2), {"head"})
+    assert (echo.changes_nothing, echo.touches_nothing) == (False, True)
+    model = tiny_model()
+    told = [Choose("Ann sees", ("Oslo", "Rome")), Choose("Bob is in", ("Oslo", "Rome"))]
+    asked = [*told, Drift("Ann sees"), Generate("Bob is in", 4)]
+    plain = [replace(q, prompt=f"{q.prompt}? {q.prompt}? {q.prompt}") for q in (*told, asked[3])]
+    both = model.answer([*((echo, q) for q in asked), *((UNEDITED, q) for q in plain)])
+    assert_close(both[0], both[4], 1e-5, 1e-5)
+    assert_close(both[1], both[5], 1e-5, 1e-5)
+    assert (both[2].forward > 0, both[3]) == (True, both[6])
+    with pytest.raises(PluginError, match="failed at a prompt"):
+        model.answer([(Edit(prefix=shifts.Echo("2")), told[0])])
 
 
 def test_adaptors_come_back_by_their_names(tmp_path, shifts):

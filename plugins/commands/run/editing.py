@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from edit_harness import api
-from edit_harness.data import Choose, Generate, NextToken, Request, Scores
+from edit_harness.data import SUBJECT, Choose, Generate, NextToken, Request, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.errors import DataError, UsageError
 from edit_harness.model.model import Model
@@ -32,7 +32,7 @@ from .console import err, out
 from .flags import EditingFlags
 from .measuring import EditFlags, TryFlags
 
-FIELDS = ("prompt", "subject", "target_new", "target_true")
+FIELDS = ("prompt", "target_new", "subject", "target_true")
 TOP = 5
 View = dict[str, Any]
 """What the model does with a prompt, JSON-ready."""
@@ -51,7 +51,7 @@ def edit(plugins: Plugins, flags: EditFlags) -> None:
         api.check_free(Path(flags.save_model))
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
     named, source = make_editor(plugins, model, flags, flags.seed)
-    made = named.value.edit(model, requests)
+    made = assembly.written(named, model, requests)
     before, after = likelihoods(model, made, requests)
     # The model first: it is what an edit may not be fit for.
     if flags.save_model:
@@ -122,7 +122,8 @@ def read(path: Path) -> list[Request]:
 def _request(value: Any, where: str) -> Request:
     rewrite = value.get("requested_rewrite", value) if isinstance(value, Mapping) else {}
     given = {name: rewrite[name] for name in FIELDS if name in rewrite}
-    if missing := [name for name in FIELDS[:3] if name not in given]:
+    subject = FIELDS[2:3] if SUBJECT in str(given.get("prompt")) else ()
+    if missing := [name for name in (*FIELDS[:2], *subject) if name not in given]:
         raise DataError(
             f"{where}: a request has no {' and no '.join(missing)}",
             'write {"prompt": "{} lives in", "subject": "Ada", "target_new": "Oslo"}',
@@ -148,7 +149,7 @@ def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     else:
         assert request is not None
         named, _ = make_editor(plugins, model, flags)
-        edit, label = named.value.edit(model, [request]), named.name
+        edit, label = assembly.written(named, model, [request]), named.name
     asked = [*([request.text] if request else []), *(flags.ask or neighbors)]
     fronts = ("", f"{request.statement}. ") if request else ("",)
     prompts = [front + question.strip() for question in asked for front in fronts]
@@ -173,6 +174,8 @@ def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | Non
     given = (flags.prompt, flags.subject, flags.target)
     if all(given):
         return Request(*map(str, given)), []
+    if flags.prompt and flags.target and SUBJECT not in flags.prompt:
+        return Request.of(flags.prompt, flags.target), []
     if flags.edit and not any(given):
         if not flags.ask:
             raise UsageError("a saved edit is asked nothing", "say what: --ask 'Ada lives in'")

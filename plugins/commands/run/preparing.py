@@ -17,7 +17,7 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run import assembly
-from edit_harness_plugins.editors._search import covariance
+from edit_harness_plugins.editors import covariance
 from edit_harness_plugins.inputs import file_at
 
 from . import preset_file

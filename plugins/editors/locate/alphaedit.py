@@ -28,7 +28,7 @@ from edit_harness.model.model import Model
 from edit_harness.model.weights import of_tensors
 from edit_harness.registry.settings import Positive
 
-from .._search.covariance import Covariance, covariance
+from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, OURS
 from .memit import Memit, Solver, Spreading
 
@@ -136,8 +136,8 @@ class AlphaEdit(Spreading):
 
     def make(self, model: Model, making: Making) -> bool:
         """Compute the null spaces that are not stored yet, and store them."""
-        for done, layer in enumerate(self.layers):
-            moment = covariance(model, layer, self.moments, self.command)
+        moments = covariance(model, self.layers, self.moments, editor=self.command)
+        for done, (layer, moment) in enumerate(zip(self.layers, moments, strict=True)):
             path = making.folder / self._file(layer, moment)
             if not path.exists():
                 space = NullSpace.of(moment.matrix, self.threshold)

@@ -17,7 +17,7 @@ from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import NotNegative
 
-from .._search.covariance import Covariance
+from ..covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
 from .memit import SEARCH, Solver, Spreading, guessed_layers
 

@@ -26,8 +26,8 @@ from edit_harness.registry.settings import Count, Positive
 
 from .._search import bases
 from .._search.bases import Batched, Prepared, in_groups
-from .._search.covariance import Covariance, covariance
 from .._search.suffix import LastTokens, behind, through
+from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
 from .value_search import BARE, Fields, Found, Settings, alike, checked, fill, sampled, search
 
@@ -125,8 +125,8 @@ class Spreading(Fields, Batched, Prepared[Shared]):
         Raises `DataError` if a layer's second moment is not there.
         """
         solvers, digests = list[Solver](), {}
-        for layer in self.layers:  # a moment is as large as a gigabyte, so one at a time
-            moment = covariance(model, layer, self.moments, self.command)
+        moments = covariance(model, self.layers, self.moments, editor=self.command)
+        for layer, moment in zip(self.layers, moments, strict=True):
             solvers.append(self.solver(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
         contexts = checked(self.contexts)

@@ -21,8 +21,8 @@ from edit_harness.registry.settings import Natural, Positive
 
 from .._search import bases
 from .._search.bases import Prepared, in_groups
-from .._search.covariance import covariance
 from .._search.texts import FactToken
+from ..covariance import covariance
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
 from .value_search import Fields, Found, Settings, alike, checked, sampled, search
 
@@ -133,7 +133,8 @@ class Rome(Fields, Prepared[Shared]):
         if self.moment_layers:
             files = (self.moments,) if self.moments else ()
             without = "; or go without: --editor-args covariance=false"
-            moment = covariance(model, self.layer, files, self.command, without)
+            given = {"editor": self.command, "without": without}
+            (moment,) = covariance(model, [self.layer], files, **given)
             solve, digests = moment.solver(), {"moments": moment.digest}
         contexts = checked(self.contexts) or sampled(
             model, self.context_lengths, self.context_count, self.seed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -35,6 +36,8 @@ EASED = 0.1
 @dataclass
 class Fields:
     """Hyperparameters of the search, as fields of editors."""
+
+    takes: ClassVar[frozenset[str]] = frozenset({"subject"})
 
     steps: Count = FROM_PRESET
     """Forward passes; at most ``steps - 1`` Adam steps."""

@@ -21,7 +21,7 @@ from edit_harness.registry.settings import configure, shape_of
 from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import suffix
-from edit_harness_plugins.editors._search.covariance import collect, save
+from edit_harness_plugins.editors.covariance import collect, save
 from edit_harness_plugins.editors.grace.grace import Grace
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
 from edit_harness_plugins.editors.locate.memit import Memit

@@ -218,6 +218,29 @@ def test_a_failed_edit_of_a_sequence_is_a_failure_at_every_later_point(model):
         assert one.values["probability"] == pytest.approx(other.values["probability"], rel=1e-4)
 
 
+class Halved(Push):
+    """Is measured at half its strength, but where it is told to fail."""
+
+    def finish(self, model, edit):
+        if len(self.edited) in self.infinite:
+            raise ValueError("no end")
+        return Edit({name: LowRank(d.left / 2, d.right) for name, d in edit.weights.items()})
+
+
+def test_each_state_that_is_measured_is_finished_as_if_it_were_the_last(model):
+    """And the sequence goes on from what it was; where an editor cannot finish, what is measured fails."""
+    records = ran(model, Halved(), regime=SEQUENCE)
+    for end in (2, 4, 5):
+        alone = ran(model, Halved(), CASES[:end], regime=Regime("sequential"))
+        measured = [record for record in records if record.state == end]
+        for one, other in zip(measured, alone, strict=True):
+            assert one.values["probability"] == pytest.approx(other.values["probability"], rel=1e-4)
+    failing = ran(model, Halved(infinite=(4,)), regime=SEQUENCE)
+    assert {r.visit for r in failing if r.status == "ok"} == set(VISITS[:4])
+    half, whole = (ran(model, editor, regime=SINGLE)[0] for editor in (Halved(), Push()))
+    assert half.values["probability"]["kl"] < whole.values["probability"]["kl"]
+
+
 def test_requests_in_turn_are_edited_on_top_of_each_other(model):
     """Two turns of a case, beside another case; nothing goes from one case into the next."""
     (ada,), (bob,), (ann,) = (each.requests for each in CASES[:3])

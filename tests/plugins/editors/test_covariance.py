@@ -14,7 +14,7 @@ from support.builders import DATA, recording
 
 from edit_harness import DataError, ModelSource
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search.covariance import (
+from edit_harness_plugins.editors.covariance import (
     ROWS,
     Covariance,
     Provenance,

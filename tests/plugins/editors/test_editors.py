@@ -9,10 +9,11 @@ from edit_harness import Generate, PluginError, Request, UsageError
 from edit_harness.edits import Edit
 from edit_harness.model.generate import samples
 from edit_harness.registry.registry import Plugins
-from edit_harness.registry.settings import configure, shape_of
+from edit_harness.registry.settings import Named, configure, shape_of
+from edit_harness.run.assembly import check_requests
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import EDITORS
-from edit_harness_plugins.editors._search.covariance import collect, find, save
+from edit_harness_plugins.editors.covariance import collect, find, save
 from edit_harness_plugins.editors.grace.grace import Grace
 from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
 from edit_harness_plugins.editors.locate import value_search as contexts
@@ -231,6 +232,17 @@ def test_a_mixture_of_experts_has_no_mlp_to_write_into():
     for said in errors.values():
         assert "was found in block" in said
         assert "choose an editor that needs none" in said
+
+
+@pytest.mark.parametrize("name", sorted(EDITORS))
+def test_a_fact_without_a_subject_is_refused_before_the_run_or_written(name):
+    named = Named(name, "", Plugins.installed().find("editor", name).load()())
+    fact = Request.of("What is {this}?", "a fact")
+    if name in ("rome", "r-rome", "memit", "emmet", "pmet", "alphaedit"):
+        with pytest.raises(UsageError, match=f"{name} needs a subject in each request; 1 of 2"):
+            check_requests(named, [REQUEST, fact])
+    else:
+        check_requests(named, [REQUEST, fact])
 
 
 def test_a_norm_behind_the_mlp_is_none_of_the_editors_that_add_up_layers():

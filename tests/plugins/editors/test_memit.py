@@ -19,7 +19,7 @@ from edit_harness.interfaces import Making
 from edit_harness.registry.settings import settings
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import gain
-from edit_harness_plugins.editors._search.covariance import collect, find, save
+from edit_harness_plugins.editors.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
 from edit_harness_plugins.editors.locate.emmet import Emmet

@@ -16,7 +16,7 @@ from edit_harness.cli import main
 from edit_harness.edits import UNEDITED
 from edit_harness.files import sha256_of
 from edit_harness_plugins.commands.authoring.build_data import knowing
-from edit_harness_plugins.editors._search.covariance import find
+from edit_harness_plugins.editors.covariance import find
 from edit_harness_plugins.models.pocket import CONTEXT, FILES
 from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
 from edit_harness_plugins.models.pocket.build.chains import build_chains

@@ -21,7 +21,7 @@ from edit_harness.model.model import Model
 from edit_harness_plugins.builders.counterfact import CounterFact
 from edit_harness_plugins.builders.files import write
 from edit_harness_plugins.commands.authoring.build_data import knowing
-from edit_harness_plugins.editors._search.covariance import collect, save
+from edit_harness_plugins.editors.covariance import collect, save
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
 

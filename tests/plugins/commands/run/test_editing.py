@@ -135,6 +135,8 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
     assert read(path) == expected
     path.write_text("﻿" + json.dumps(FACTS))
     assert read(path) == expected
+    path.write_text('{"prompt": "Water is", "target_new": "dry"}')
+    assert read(path) == [eh.Request.of("Water is", "dry")]
     path.write_text(json.dumps(record(0, subject="Ada")))
     (request,) = read(path)
     assert request.subject == "Ada"
@@ -147,7 +149,8 @@ def test_requests_are_read_from_lines_a_list_and_records_of_counterfact(tmp_path
         ("", "has no requests"),
         ("[1", "f:1: not JSON"),
         ('\n{"prompt"', "f:2: not JSON"),
-        ("[3]", "item 1: a request has no prompt and no subject"),
+        ("[3]", "item 1: a request has no prompt and no target_new"),
+        ('{"prompt": "{} is", "target_new": "x"}', "f:1: a request has no subject"),
         (json.dumps({**FACTS[0], "prompt": "lives in"}), "f:1: the prompt 'lives in' has 0 places"),
         (json.dumps({**FACTS[0], "target_new": 3}), "f:1: 3 is no text"),
     ],

@@ -180,20 +180,26 @@ def find(model: Model, layer: int, *files: str) -> Covariance | None:
 
 
 def covariance(
-    model: Model, layer: int, files: Sequence[str], editor: str, without: str = ""
-) -> Covariance:
-    """Return the covariance of a layer's keys, as `find` does.
+    model: Model,
+    layers: Iterable[int],
+    files: Sequence[str] = (),
+    *,
+    editor: str,
+    without: str = "",
+) -> Iterator[Covariance]:
+    """Yield the covariance of each layer's keys, as `find` does: one at a time, as each may be a gigabyte.
 
-    ``files`` say where to look for it. Raises `DataError` if there is none, with advice to who asks,
+    ``files`` say where to look. Raises `DataError` for a layer that has none, with advice to who asks,
     ``editor``; ``without`` says what else there is to do.
     """
-    if (found := find(model, layer, *files)) is None:
-        name = model.source.path or "MODEL"
-        raise DataError(
-            f"there is no second moment of layer {layer} for this model",
-            f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
-        )
-    return found
+    for layer in layers:
+        if (found := find(model, layer, *files)) is None:
+            name = model.source.path or "MODEL"
+            raise DataError(
+                f"there is no second moment of layer {layer} for this model",
+                f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",
+            )
+        yield found
 
 
 def layers_of(path: Path) -> set[int]:
