@@ -236,7 +236,7 @@ def test_each_state_that_is_measured_is_finished_as_if_it_were_the_last(model):
         for one, other in zip(measured, alone, strict=True):
             assert one.values["probability"] == pytest.approx(other.values["probability"], rel=1e-4)
     failing = ran(model, Halved(infinite=(4,)), regime=SEQUENCE)
-    assert {r.visit for r in failing if r.status == "ok"} == set(VISITS[:4])
+    assert {r.visit for r in failing if r.status == "ok"} == {v for v in VISITS if v[1] != 4}
     half, whole = (ran(model, editor, regime=SINGLE)[0] for editor in (Halved(), Push()))
     assert half.values["probability"]["kl"] < whole.values["probability"]["kl"]
 
