@@ -34,8 +34,9 @@ def grow(counts: Sequence[int]) -> tuple[Cost, dict[int, Work]]:
     for count in counts:
         steps = plan.steps(benchmark.selected(count), Regime())
         with counting(model.architecture) as work:
-            for _ in measure.Work(CleanPass(model), editor.value, metrics).run(steps):
-                pass
+            editing = measure.Work(CleanPass(model), editor.value, metrics)
+            for chunk in plan.chunks(steps, plan.chunk_size(model)):
+                editing.records(chunk)
         found[count] = work
     return Cost.of(model.architecture), found
 

@@ -181,8 +181,7 @@ def _explain(error: BaseException, called: Component | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, OSError) and not called:
-        cause = f"error: {error.filename or 'the output'}: {error.strerror}"
-        return _failed(ResourceError.code, cause)
+        return _failed(ResourceError.code, f"error: {error.filename or 'output'}: {error.strerror}")
     if isinstance(error, SystemExit) and called and isinstance(error.code, int | None):
         return error.code or 0
     if isinstance(error, SystemExit):  # ours return a code

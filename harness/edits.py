@@ -121,10 +121,7 @@ class Adaptor(Protocol):
 
 @runtime_checkable
 class Prompter(Protocol):
-    """Says what goes before a prompt, as a memory does that looks facts up.
-
-    What `Adaptor` says of saving, of its class in the same hook, and of ``prepare`` holds for it.
-    """
+    """Says what goes before a prompt, as a memory does; saved, named and prepared as an `Adaptor`."""
 
     def __call__(self, prompt: str) -> str:
         """Return the text to put before this prompt, which depends on nothing else."""
@@ -149,21 +146,17 @@ class Edit:
 
     def __add__(self, other: Edit) -> Edit:
         """Return the edit that applies both. Raises `PluginError` if they exclude each other."""
-        if (self.patch and other.patch) or self.adaptors.keys() & other.adaptors.keys():
-            raise PluginError(
-                "two edits share a patch or an adaptor", "the editor has to override extend"
-            )
-        prefix = self.prefix or other.prefix
-        if self.prefix and other.prefix:
-            if not (isinstance(self.prefix, str) and isinstance(other.prefix, str)):
-                raise PluginError("two edits put texts before prompts", "override extend")
-            prefix = self.prefix + other.prefix
+        prefixes = [prefix for prefix in (self.prefix, other.prefix) if prefix]
+        texts = [prefix for prefix in prefixes if isinstance(prefix, str)]
+        both = (self.patch and other.patch) or self.adaptors.keys() & other.adaptors.keys()
+        if both or len(prefixes) > max(len(texts), 1):
+            raise PluginError("two edits share a patch, an adaptor or a prefix", "override extend")
         shared = self.weights.keys() & other.weights.keys()
         sums = {name: self.weights[name] + other.weights[name] for name in shared}
         return Edit(
             weights={**self.weights, **other.weights, **sums},
             adaptors={**self.adaptors, **other.adaptors},
-            prefix=prefix,
+            prefix="".join(texts) if len(texts) == len(prefixes) else prefixes[0],
             patch=self.patch or other.patch,
             info={**self.info, **other.info},
             state={**self.state, **other.state},

@@ -67,12 +67,18 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
     return Text(data["text"], Verdict(**verdict) if verdict else None)
 
 
-def encode_case(case: Case) -> dict[str, Any]:
-    """Return a case as JSON-ready data."""
+def plain(case: Case) -> dict[str, Any]:
+    """Return a case's fields, but for tags that its requests do not have: digests of before there were any stay."""
     data = asdict(case)
     for request in data["requests"]:
-        if not request["tags"]:  # as in folders of before there were any
+        if not request["tags"]:
             del request["tags"]
+    return data
+
+
+def encode_case(case: Case) -> dict[str, Any]:
+    """Return a case as JSON-ready data."""
+    data = plain(case)
     for probe, own in zip(case.probes, data["probes"], strict=True):
         own["query"]["ask"] = type(probe.query).__name__.lower()
     return data

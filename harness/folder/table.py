@@ -12,7 +12,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -22,7 +21,7 @@ from ..data import Case
 from ..errors import RunFolderError
 from ..files import dumps
 from . import log
-from .encoding import decode_case
+from .encoding import decode_case, plain
 from .log import Line
 from .record import BRIEF, Brief, Count, Lazy, Record
 
@@ -285,5 +284,5 @@ def cases_digest(cases: Iterable[Case]) -> str:
     """Return a SHA-256 over the cases, in order."""
     digest = hashlib.sha256()
     for case in cases:
-        digest.update(dumps(asdict(case)).encode() + b"\n")
+        digest.update(dumps(plain(case)).encode() + b"\n")
     return digest.hexdigest()

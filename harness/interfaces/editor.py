@@ -142,11 +142,7 @@ class Editor(ABC):
             return previous + self.edit(model, requests)
 
     def finish(self, model: Model, edit: Edit) -> Edit:
-        """Return an edit as it is measured and kept; a sequence goes on from what it was before.
-
-        It is called once after the last edit of a batch, and at each state of a sequence that is measured,
-        as if the sequence ended there.
-        """
+        """Return an edit as it is measured and kept; a sequence goes on from the edit as it was before."""
         return edit
 
 

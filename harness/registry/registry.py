@@ -221,8 +221,7 @@ class Plugins:
         """
         if not isinstance(name, str):
             raise UsageError(
-                f"{name!r:.60} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
-                f"give one name, or one {kind} as an object; of several, give each in its turn",
+                f"{name!r:.60} names no {kind}", f"give one {kind}, by name or as an object"
             )
         known = self.of_kind(kind)
         found = [c for c in known if name in (c.name, c.qualified)]

@@ -7,7 +7,7 @@ is made before the model is verified.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -26,7 +26,7 @@ from .editing import Editing, Tell, put_back
 from .estimates import values
 from .failures import DeviceLostError
 from .judging import judged_apart
-from .plan import Chunk, Step, chunk_size, chunks
+from .plan import Chunk, Step
 
 LOG = logging.getLogger(__name__)
 
@@ -58,11 +58,6 @@ class Work:
 
     def __post_init__(self) -> None:
         self._editing = Editing(self.clean.model, self.editor, self.tell)
-
-    def run(self, steps: Iterable[Step], size: int | None = None) -> Iterator[Record]:
-        """Yield a record for each case that the steps measure. Raises what `records` raises."""
-        for chunk in chunks(steps, size or chunk_size(self.clean.model)):
-            yield from self.records(chunk)
 
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.

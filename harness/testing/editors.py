@@ -18,9 +18,7 @@ from ..folder.record import OK
 from ..interfaces import Regime, whole
 from ..model.model import Model
 from ..registry.settings import build, settings
-from ..run import plan
-from ..run.clean import CleanPass
-from ..run.measure import Work
+from ..run.plan import chunk_size
 from .fixtures import (
     FACTS,
     ODD,
@@ -36,6 +34,7 @@ from .fixtures import (
     gain,
     left_alone,
     questions,
+    recorded,
     same_weights,
     tensors_of,
 )  # fmt: skip
@@ -214,9 +213,8 @@ class RecordChecks(EditorSuite):
         editor = self.ready(model)
         subjects = any("subject" in part.takes for part in whole(editor))
         cases = as_cases((*FACTS, *ODD) if subjects else (*FACTS, *ODD, UNSTRUCTURED))
-        chunk = 1 if regime.mode == "single" else None
-        steps = plan.steps(cases, regime)
-        records = list(Work(CleanPass(model), editor, {}).run(steps, chunk))
+        chunk = 1 if regime.mode == "single" else chunk_size(model)
+        records = recorded(model, editor, cases, regime, chunk)
         assert {record.case for record in records} == {case.id for case in cases}
         for record in records:
             assert record.status == OK, f"{record.case} is {record.status}: {record.message}"

@@ -13,12 +13,15 @@ import torch
 
 from ..data import Answer, Case, Choose, Drift, NextToken, Probe, Query, Request, Scores
 from ..edits import Edit
-from ..interfaces import Editor
+from ..folder.record import Record
+from ..interfaces import Editor, Regime
 from ..model.hooks import prompted
 from ..model.model import Model
 from ..registry import guard
 from ..registry.settings import configure, shape_of
-from ..run import integrity
+from ..run import integrity, plan
+from ..run.clean import CleanPass
+from ..run.measure import Work
 from . import suite
 from .suite import Suite
 from .tiny import tiny_model
@@ -108,6 +111,15 @@ def questions() -> list[Query]:
     """Return queries on the facts, with candidates of more than one token."""
     chosen = [Choose(f.text, (f.target_new, f.target_true)) for f in FACTS]
     return [*chosen, *(NextToken(f.text) for f in FACTS)]
+
+
+def recorded(
+    model: Model, editor: Editor, cases: Sequence[Case], regime: Regime, size: int
+) -> list[Record]:
+    """Return the records of a run of cases, in chunks of a size."""
+    work = Work(CleanPass(model), editor, {})
+    chunks = plan.chunks(plan.steps(cases, regime), size)
+    return [record for chunk in chunks for record in work.records(chunk)]
 
 
 def fronts(model: Model, edit: Edit) -> list[str]:

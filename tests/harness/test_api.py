@@ -178,7 +178,7 @@ def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
         (lambda: evaluate(limit=-1), "nothing to do"),
         (lambda: evaluate(limit=0), "nothing to do"),
         # item 20 of issue I
-        (lambda: evaluate(editor=["rome", "ft"]), r"\['rome', 'ft'\] is no name of an editor"),
+        (lambda: evaluate(editor=["rome", "ft"]), r"\['rome', 'ft'\] names no editor"),
     ):
         with pytest.raises(eh.UsageError, match=cause):
             call()

@@ -14,11 +14,12 @@ from edit_harness.interfaces import Regime
 from edit_harness.model.reuse import start_of_edit
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.measure import Work
-from edit_harness.run.plan import steps
+from edit_harness.run.plan import chunks, steps
 
 
 def run(model, editor, metrics, regime=SINGLE, cases=CASES):
-    return list(Work(CleanPass(model), editor, metrics).run(steps(cases, regime), None))
+    work = Work(CleanPass(model), editor, metrics)
+    return [work.records(chunk) for chunk in chunks(steps(cases, regime), 64)]
 
 
 @pytest.mark.parametrize("chunk", [1, 2])
