@@ -16,6 +16,10 @@ EDITORS = {
     "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
     "prompt": ("in_context.prompt:Prompt", "The new fact in front of every prompt"),
+    "memory": (
+        "in_context.memory:Memory",
+        "Retrieval: the facts that a prompt is about, before it",
+    ),
     "ike": ("in_context.ike:Ike", "The new fact behind examples of edits (Zheng et al., 2023)"),
 }
 """Module and class of each, and what it is."""
@@ -31,6 +35,7 @@ def edit_harness_register_editors(register: Register) -> None:
 @hookimpl
 def edit_harness_register_adaptors(register: Register) -> None:
     """Name the adaptors that edits are stored with."""
+    register("facts", f"{__name__}.in_context.memory:Facts", "Facts to put before prompts (memory)")
     register(
         "codebook", f"{__name__}.grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"
     )

@@ -22,6 +22,7 @@ MUST = {
 }
 """Lines of .py files, docstrings and blanks included: what may not be exceeded."""
 NEW = {
+    "plugins/editors/in_context/memory.py": 250,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,

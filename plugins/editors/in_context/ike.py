@@ -110,7 +110,7 @@ class Ike(Prepared[Shared]):
         The demonstrations stay those of the first fact, but for any of an edit now asked for.
         """
         shared = self.ready(model)
-        prefix = previous.prefix or "".join(nearest(shared, requests[0]))
+        prefix = str(previous.prefix) or "".join(nearest(shared, requests[0]))
         asked = {request.text for request in requests}
         for text, prompt in zip(shared.demonstrations, shared.prompts, strict=True):
             if prompt in asked:

@@ -57,7 +57,7 @@ class Prompt(Editor):
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
         """Return the prefix with the new facts behind the old ones."""
-        words = WORDINGS[self.wording]
-        start = previous.prefix.removesuffix(words.closing) or words.opening
+        words, before = WORDINGS[self.wording], str(previous.prefix)
+        start = before.removesuffix(words.closing) or words.opening
         facts = "".join(words.before + r.statement + words.after for r in requests)
         return Edit(prefix=start + facts + words.closing)
