@@ -67,8 +67,9 @@ class Facts:
         if not self.statements:
             return []
         likeness = self.likeness(prompt)
-        best = np.argsort(likeness, kind="stable")[-self.k :]
-        return [self._prompts[i] for i in best if likeness[i] >= self.threshold]
+        about = np.flatnonzero(likeness >= self.threshold)
+        best = about[np.argsort(likeness[about], kind="stable")]
+        return [self._prompts[i] for i in best[-self.k :]]
 
     def likeness(self, prompt: str) -> np.ndarray:
         """Return the cosine of a prompt with each fact's, in the order of the facts."""
@@ -81,7 +82,7 @@ class Facts:
         # A word that is in no fact and no common text makes the prompt less like all of them.
         unknown = sum(word not in weights.columns for word in words(prompt))
         whole = np.hypot(length, np.sqrt(unknown) * weights.idf.max()) or 1.0
-        return (store @ vector.T).toarray()[:, 0] * length / whole
+        return (store @ vector.toarray()[0]) * length / whole
 
     def _confirmed(self, key: str, prompt: str) -> bool:
         """Tell whether the unedited model says that the fact is what is asked about."""
