@@ -156,7 +156,7 @@ def edit_harness_run_finished(run: Results) -> str | list[str] | None:
 
 @hookspec
 def edit_harness_register_adaptors(register: Register) -> None:
-    """Register adaptors, so that edits with them can be saved and loaded by name.
+    """Register adaptors and prompters, so that edits with them can be saved and loaded by name.
 
     They are dataclasses whose fields are tensors or JSON: see `edit_harness.edits.Adaptor`.
     """
