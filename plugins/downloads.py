@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from edit_harness.errors import DataError, ResourceError
 from edit_harness.files import cache_folder, sha256_of
@@ -36,6 +39,15 @@ def offline() -> str:
     names = ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE")
     said = [f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES]
     return said[0] if said else ""
+
+
+def unknown_host(url: str) -> str:
+    """Return the host of an address if its name cannot be looked up, else an empty text; a proxy may know it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return "" if getproxies() or socket.getaddrinfo(host, None) else host
+    except socket.gaierror:
+        return host
 
 
 def fetch(remote: Remote) -> Path:
@@ -74,6 +86,9 @@ def _download(remote: Remote, path: Path) -> None:
     ask = pooch.HTTPDownloader(headers={"User-Agent": remote.agent}, timeout=TIMEOUT)
     cause = ""
     for url in remote.urls:
+        if host := unknown_host(url):
+            cause = f"no network: {host} cannot be reached"
+            continue
         store = pooch.create(path.parent, "", retry_if_failed=RETRIES)
         store.registry, store.urls = {path.name: known}, {path.name: url}
         try:

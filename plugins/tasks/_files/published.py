@@ -202,7 +202,11 @@ class FileTask(SampledTask):
 
     def _file(self) -> Path:
         if self._downloads:
-            return fetch(self._authors.remote)
+            try:
+                return fetch(self._authors.remote)
+            except DataError as error:
+                remedy = f"{error.remedy}, or name another: --task-args data=FILE"
+                raise DataError(error.cause, remedy) from None
         if self.data == "auto":
             home = self.published.remote.urls[0]
             cause = f"{self.published.title} is not downloaded, and the model brings no sample"
