@@ -188,7 +188,7 @@ def covariance(
     ``editor``; ``without`` says what else there is to do.
     """
     if (found := find(model, layer, *files)) is None:
-        name = model.source.path or "MODEL"
+        name = model.source.name or "MODEL"
         raise DataError(
             f"there is no second moment of layer {layer} for this model",
             f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",

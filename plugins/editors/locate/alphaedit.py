@@ -155,7 +155,7 @@ class AlphaEdit(Spreading):
         """
         path = model.cache("editors") / self._file(layer, moment)
         if not path.exists() and len(moment.matrix) > QUICK:
-            name = model.source.path or "MODEL"
+            name = model.source.name or "MODEL"
             raise DataError(
                 f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
                 f"run: edit-harness prepare --editor alphaedit --model {name}",
