@@ -135,9 +135,8 @@ def agree(files: Sequence[str], judge: str | None, as_json: bool) -> None:
         raise UsageError(f"{judge} is a sheet of people", "name the judge's own by --judge")
     people = published.read_people([*map(Path, files)])
     judged = published.read_judge(Path(judge), people) if judge else {}
-    for name, sheet in people.items():
-        if empty := sum(said.empty for said in sheet.values()):
-            err.print(f"note     {name}: {empty:,} empty cells are a tie, or an edit not reflected")
+    for note in published.notes(people):
+        err.print(f"note     {note}", soft_wrap=True)
     texts = next(iter(people.values()))
     if judge and len(both := judged.keys() & texts) < len(texts):
         err.print(f"note     {judge} has {len(both):,} of the {len(texts):,} pairs", soft_wrap=True)
@@ -153,10 +152,14 @@ def _show(results: Mapping[str, Any], form: Form, as_json: bool) -> None:
     names = results["annotators"]
     out.print(f"{form:9}{results['items']:,}, by {len(names)}: {', '.join(names)}")
     for name, title in TITLES.items():
+        if name == "agreement" and len(names) < 2:
+            continue
         for edited, rows in groupby(results[name], lambda row: row.get("Edited", "")):
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
             out.print()
             out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
+    if len(names) < 2 and not results["judge"]:
+        err.print("note     agreement takes two sheets at least, or one and a judge")
 
 
 def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:

@@ -7,13 +7,13 @@ and an edit that is not reflected, as in agreement.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import NamedTuple, TypeAlias
 
 from edit_harness.data import Key, Verdict
-from edit_harness.errors import DataError, UsageError
+from edit_harness.errors import DataError, UsageError, counted
 
 from .agreement import Opinion
 from .blinded import AFTER, BEFORE, COMPARE, SAYS_NEW, TIE, Item, score
@@ -44,7 +44,21 @@ class Said(NamedTuple):
     """Cells that were left empty."""
 
 
-Sheet: TypeAlias = dict[Pair, Said]
+class Sheet(dict[Pair, Said]):
+    """What a sheet says of each pair."""
+
+    sums = 0
+    """Rows with scores and without texts, which sum up others."""
+
+
+def notes(people: Mapping[str, Sheet]) -> Iterator[str]:
+    """Say which rows of sheets are left out, and what empty cells are."""
+    for name, sheet in people.items():
+        if sheet.sums:
+            rows = counted(sheet.sums, "row")
+            yield f"{name}: {rows} with scores and no texts left out: they sum up others"
+        if empty := sum(said.empty for said in sheet.values()):
+            yield f"{name}: {empty:,} empty cells are a tie, or an edit not reflected"
 
 
 def read_sheet(path: Path) -> Sheet:
@@ -53,12 +67,13 @@ def read_sheet(path: Path) -> Sheet:
     Raises `UsageError` if there is no such file, `DataError` for another layout, a score that is none, or
     texts that are there twice.
     """
-    found: Sheet = {}
+    found = Sheet()
     rows = read(path, [*TEXTS, *COLUMNS])
     for where, cells in rows:
         before, after = (" ".join(cells[text].split()) for text in TEXTS)
         pair = before, after
         if not any(pair):
+            found.sums += any(cells[column].strip() for column in COLUMNS)
             continue
         if pair in found:
             raise DataError(f"{where}: these two texts are there twice", "remove one row")

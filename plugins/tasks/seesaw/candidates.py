@@ -6,6 +6,7 @@ and country_codes.csv.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from edit_harness_plugins.people import Label
 from .files import PROPERTIES, Row, rows
 
 FILE = "candidates.json"
+SHOWN = 10
+"""How many values of a category are listed."""
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}
 NOWHERE = {"", "None"}
 """What the authors' tables say of a value that is on no continent."""
@@ -47,27 +50,37 @@ class Values:
     fields: Mapping[str, str] = field(default_factory=dict)
     """The category of a field of work, such as ``science``."""
 
-    def by_category(self) -> dict[str, list[Row]]:
-        """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these."""
+    def by_category(self, edits: Counter[tuple[str, str]]) -> dict[str, list[Row]]:
+        """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these.
+
+        They are counted by id, and those of most edits come first: ``edits`` counts these by property and value.
+        """
         of = {**self.continents, "P101": self.fields}
         return {
             f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": _listed(
-                self.candidates.get(prop, ()), of.get(prop, {})
+                sorted(self.candidates.get(prop, ()), key=lambda it, prop=prop: -edits[prop, it]),
+                of.get(prop, {}),
+                Counter(self.labels.get(prop, {}).values()),
             )
             for prop in ("P101", "P27", "P19")
         }
 
 
-def _listed(labels: Sequence[str], of: Mapping[str, str]) -> list[Row]:
+def _listed(labels: Sequence[str], of: Mapping[str, str], ids: Counter[str]) -> list[Row]:
     if not (of and labels):
         return [{"which": "not known: the authors' table is not beside the data"}]
     found: dict[str, list[str]] = {}
     for label in labels:
         found.setdefault(of.get(label, "none"), []).append(label)
     return [
-        {"category": name, "values": len(own), "which": ", ".join(own)}
+        {"category": name, "values": sum(ids[each] or 1 for each in own), "which": _first(own)}
         for name, own in sorted(found.items())
     ]
+
+
+def _first(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return f"{', '.join(labels[:SHOWN])}{more}"
 
 
 def known(folder: Path) -> Values:

@@ -155,6 +155,12 @@ def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:
         yield f"{GENERATION} has none on the other property"
 
 
+def objects(record: Record) -> list[tuple[str, str]]:
+    """Return the edited property with the true object, and with the new one."""
+    edit = record[EDIT]
+    return [(edit["relation_id"], edit[it]["str"].strip()) for it in ("target_true", "target_new")]
+
+
 def open_prompts(record: Record) -> tuple[str, ...]:
     """Return the prompts of a record that say nothing of any property, such as "Ada is"."""
     subject = record[EDIT]["subject"]
