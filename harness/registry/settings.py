@@ -227,10 +227,9 @@ def build_component(component: Component, args: Mapping[str, Any], seed: int | N
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:
     """Return where a model comes from."""
-    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        made = cast(ModelSource, build_component(plugins.find("model", name), {}))
-        return replace(made, name=name)
-    return ModelSource(name, name=name)
+    known = any(name in (c.name, c.qualified) for c in plugins.of_kind("model"))
+    made = build_component(plugins.find("model", name), {}) if known else ModelSource(name)
+    return cast(ModelSource, replace(made, name=name))
 
 
 def make_task(
