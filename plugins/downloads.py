@@ -37,8 +37,7 @@ class Remote:
 def offline() -> str:
     """Return the environment variable that forbids downloads, as ``NAME=1``, or an empty text."""
     names = ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE")
-    said = [f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES]
-    return said[0] if said else ""
+    return next((f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES), "")
 
 
 def unknown_host(url: str) -> str:
@@ -50,23 +49,22 @@ def unknown_host(url: str) -> str:
         return host
 
 
-def fetch(remote: Remote) -> Path:
+def fetch(remote: Remote, instead: str = "") -> Path:
     """Return the path of the file in the cache, downloading it first unless the right one is there.
 
-    Raises `DataError` if the file cannot be had, and `ResourceError` if the cache cannot be written.
+    Raises `DataError`, which ends with what to do ``instead``, if the file cannot be had, and `ResourceError` if the cache cannot be written.
     """
-    path, wrong = cache_folder() / remote.name, "is not in the cache"
-    if path.exists():
-        if not remote.sha256 or sha256_of(path) == remote.sha256.lower():
-            return path
-        wrong = "in the cache is damaged"
+    path = cache_folder() / remote.name
+    if path.exists() and (not remote.sha256 or sha256_of(path) == remote.sha256.lower()):
+        return path
     if variable := offline():
+        wrong = "in the cache is damaged" if path.exists() else "is not in the cache"
         raise DataError(
             f"{remote.name} {wrong}, and {variable} forbids downloads",
-            f"unset it, or put {remote.urls[0]} at {path}",
+            f"unset it, or put {remote.urls[0]} at {path}{instead}",
         )
     try:
-        _download(remote, path)
+        _download(remote, path, instead)
         path.chmod(0o644)  # others may share the cache
     except OSError as error:
         raise ResourceError(
@@ -76,7 +74,7 @@ def fetch(remote: Remote) -> Path:
     return path
 
 
-def _download(remote: Remote, path: Path) -> None:
+def _download(remote: Remote, path: Path, instead: str) -> None:
     """Write the file, whole or not at all. Raises `DataError`, or `OSError` of the disk."""
     import pooch  # here, since most commands fetch nothing
     from requests.exceptions import RequestException
@@ -98,7 +96,7 @@ def _download(remote: Remote, path: Path) -> None:
             cause = f"{url}: {error}"
     raise DataError(
         f"{remote.name} could not be downloaded: {cause}",
-        f"check the connection, or put the file at {path}",
+        f"check the connection, or put the file at {path}{instead}",
     )
 
 

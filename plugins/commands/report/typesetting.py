@@ -57,8 +57,7 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     for table in PRINTED:
         found = list(filled(table, every))
         grids += found
-        if not found:
-            missing.append(f"{table.name}: {_lacking(table, every)}")
+        missing += [] if found else [f"{table.name}: {_lacking(table, every)}"]
     return grids, missing
 
 

@@ -51,14 +51,17 @@ class Sheet(dict[Pair, Said]):
     """Rows with scores and without texts, which sum up others."""
 
 
-def notes(people: Mapping[str, Sheet]) -> Iterator[str]:
-    """Say which rows of sheets are left out, and what empty cells are."""
+def notes(people: Mapping[str, Sheet], judge: str, judged: Sheet) -> Iterator[str]:
+    """Say which rows of sheets are left out, what empty cells are, and how much a judge has judged."""
     for name, sheet in people.items():
         if sheet.sums:
             rows = counted(sheet.sums, "row")
             yield f"{name}: {rows} with scores and no texts left out: they sum up others"
         if empty := sum(said.empty for said in sheet.values()):
             yield f"{name}: {empty:,} empty cells are a tie, or an edit not reflected"
+    texts = next(iter(people.values()))
+    if judged and len(both := judged.keys() & texts) < len(texts):
+        yield f"{judge} has {len(both):,} of the {len(texts):,} pairs"
 
 
 def read_sheet(path: Path) -> Sheet:
@@ -97,6 +100,14 @@ def read_sheet(path: Path) -> Sheet:
 def _plain(cell: str) -> str:
     """Return a score as it is written in our tables: some programs write 1.0, or 1,5."""
     return cell.strip().replace(",", ".").removesuffix(".0")
+
+
+def read_all(files: Sequence[str], judge: str) -> tuple[dict[str, Sheet], Sheet]:
+    """Return the sheets of people, and that of a judge if there is one; raises as those below."""
+    if judge and Path(judge).resolve() in {Path(file).resolve() for file in files}:
+        raise UsageError(f"{judge} is a sheet of people", "name the judge's own by --judge")
+    people = read_people([*map(Path, files)])
+    return people, read_judge(Path(judge), people) if judge else Sheet()
 
 
 def read_people(paths: Sequence[Path]) -> dict[str, Sheet]:

@@ -136,10 +136,9 @@ def _read(path: Path, own: SetFiles, *, alone: bool = False) -> list[Entry]:
 
 def _wrong_edit(record: Record, own: SetFiles) -> Iterator[str]:
     """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
-    rewrite = record[EDIT]
-    if (relation := rewrite["relation_id"]) != own.edited:
+    if (relation := record[EDIT]["relation_id"]) != own.edited:
         raise ValueError(f"relation_id is {relation!r}, and the file is of {own.edited!r}")
-    yield from records.wrong_rewrite(rewrite)
+    yield from records.wrong_rewrite(record[EDIT])
 
 
 def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:

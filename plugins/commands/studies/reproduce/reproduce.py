@@ -108,8 +108,7 @@ def _check_model(plugins: Plugins, label: str, name: str, options: Mapping[str, 
     try:
         checked_source(plugins, name, options.get("revision"), options["trust_remote_code"])
     except DataError as error:
-        remedy = f"{error.remedy}; a copy is named like this: -m '{label}=FOLDER'"
-        raise DataError(error.cause, remedy) from error
+        raise DataError(error.cause, f"{error.remedy}; a copy: -m '{label}=FOLDER'") from error
 
 
 def _made(
