@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from edit_harness.errors import DataError, ResourceError
 from edit_harness.files import cache_folder, sha256_of
@@ -34,27 +37,34 @@ class Remote:
 def offline() -> str:
     """Return the environment variable that forbids downloads, as ``NAME=1``, or an empty text."""
     names = ("EDIT_HARNESS_OFFLINE", "HF_HUB_OFFLINE")
-    said = [f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES]
-    return said[0] if said else ""
+    return next((f"{n}={os.environ[n]}" for n in names if os.environ.get(n, "").lower() in YES), "")
 
 
-def fetch(remote: Remote) -> Path:
+def unknown_host(url: str) -> str:
+    """Return the host of an address if its name cannot be looked up, else an empty text; a proxy may know it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return "" if getproxies() or socket.getaddrinfo(host, None) else host
+    except socket.gaierror:
+        return host
+
+
+def fetch(remote: Remote, instead: str = "") -> Path:
     """Return the path of the file in the cache, downloading it first unless the right one is there.
 
-    Raises `DataError` if the file cannot be had, and `ResourceError` if the cache cannot be written.
+    Raises `DataError`, which ends with what to do ``instead``, if the file cannot be had, and `ResourceError` if the cache cannot be written.
     """
-    path, wrong = cache_folder() / remote.name, "is not in the cache"
-    if path.exists():
-        if not remote.sha256 or sha256_of(path) == remote.sha256.lower():
-            return path
-        wrong = "in the cache is damaged"
+    path = cache_folder() / remote.name
+    if path.exists() and (not remote.sha256 or sha256_of(path) == remote.sha256.lower()):
+        return path
     if variable := offline():
+        wrong = "in the cache is damaged" if path.exists() else "is not in the cache"
         raise DataError(
             f"{remote.name} {wrong}, and {variable} forbids downloads",
-            f"unset it, or put {remote.urls[0]} at {path}",
+            f"unset it, or put {remote.urls[0]} at {path}{instead}",
         )
     try:
-        _download(remote, path)
+        _download(remote, path, instead)
         path.chmod(0o644)  # others may share the cache
     except OSError as error:
         raise ResourceError(
@@ -64,7 +74,7 @@ def fetch(remote: Remote) -> Path:
     return path
 
 
-def _download(remote: Remote, path: Path) -> None:
+def _download(remote: Remote, path: Path, instead: str) -> None:
     """Write the file, whole or not at all. Raises `DataError`, or `OSError` of the disk."""
     import pooch  # here, since most commands fetch nothing
     from requests.exceptions import RequestException
@@ -74,6 +84,9 @@ def _download(remote: Remote, path: Path) -> None:
     ask = pooch.HTTPDownloader(headers={"User-Agent": remote.agent}, timeout=TIMEOUT)
     cause = ""
     for url in remote.urls:
+        if host := unknown_host(url):
+            cause = f"no network: {host} cannot be reached"
+            continue
         store = pooch.create(path.parent, "", retry_if_failed=RETRIES)
         store.registry, store.urls = {path.name: known}, {path.name: url}
         try:
@@ -83,7 +96,7 @@ def _download(remote: Remote, path: Path) -> None:
             cause = f"{url}: {error}"
     raise DataError(
         f"{remote.name} could not be downloaded: {cause}",
-        f"check the connection, or put the file at {path}",
+        f"check the connection, or put the file at {path}{instead}",
     )
 
 

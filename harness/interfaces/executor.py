@@ -48,3 +48,5 @@ class ModelSource:
     """A folder with covariances of keys."""
     baselines: str = ""
     """A folder with its published answers before any edit: see `edit_harness_plugins.commands.leaderboard.baseline`."""
+    name: str = ""
+    """What ``--model`` calls it, once it has been found."""

@@ -227,9 +227,9 @@ def build_component(component: Component, args: Mapping[str, Any], seed: int | N
 
 def source_of(plugins: Plugins, name: str) -> ModelSource:
     """Return where a model comes from."""
-    if any(name in (c.name, c.qualified) for c in plugins.of_kind("model")):
-        return cast(ModelSource, build_component(plugins.find("model", name), {}))
-    return ModelSource(name)
+    known = any(name in (c.name, c.qualified) for c in plugins.of_kind("model"))
+    made = build_component(plugins.find("model", name), {}) if known else ModelSource(name)
+    return cast(ModelSource, replace(made, name=name))
 
 
 def make_task(
@@ -240,9 +240,8 @@ def make_task(
         made = Named(type(task).__name__.lower(), task.version, task)
     else:
         made = make_named(plugins.find("task", task), args, seed)
-    with blamed(
-        f"{named('task', made.name, made.value)} failed to take the model's data", made.value
-    ):
+    whose = named("task", made.name, made.value)
+    with blamed(f"{whose} failed to take the model's data", made.value):
         return replace(made, value=made.value.bind(source))
 
 

@@ -110,9 +110,8 @@ def make_editor(
     configured = configure(made, shape, name)
     if source:
         configured = replace(configured, source=source)
-    with blamed(
-        f"{named('editor', name, made)} failed to prepare for the model", made, passing=PREPARING
-    ):
+    whose = named("editor", name, made)
+    with blamed(f"{whose} failed to prepare for the model", made, passing=PREPARING):
         configured.editor.check(model)
         configured.editor.prepare(model)
     return Named(name, version, configured.editor, package), configured

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from ..model.model import Model
 
 CHUNKS = ((20_000_000, 64), (200_000_000, 16))
-"""Edits that share forward passes, for models below so many parameters.
-
-An interruption loses at most so many: some seconds of work on a CPU.
-"""
+"""Edits that share forward passes, for models below so many parameters; an interruption loses no more."""
 LARGE_CHUNK, GPU_CHUNK = 4, 16
 """The same for larger models, on a CPU and elsewhere."""
 

@@ -194,7 +194,7 @@ def covariance(
     """
     for layer in layers:
         if (found := find(model, layer, *files)) is None:
-            name = model.source.path or "MODEL"
+            name = model.source.name or "MODEL"
             raise DataError(
                 f"there is no second moment of layer {layer} for this model",
                 f"run: edit-harness prepare --editor {editor} --model {name} --corpus FILE{without}",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import constants
+from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
@@ -28,6 +29,7 @@ from edit_harness.model.tokens import PLAIN
 from edit_harness.registry.guard import PASSING
 from edit_harness.registry.registry import Plugins, suggestion
 from edit_harness.registry.settings import source_of
+from edit_harness_plugins.downloads import unknown_host
 
 from .chat import chat_frame
 from .checkpoint import check_weights, digest_of, weight_files, what_was_let_in
@@ -84,7 +86,7 @@ def load(
     placement, target = placed(device_map, max_memory, device), _target(dtype, device)
     path = source.path
     config = config_of(path, revision, trust_remote_code)
-    options: dict[str, Any] = {"revision": revision} if revision else {}
+    options = _where(path, revision)
     weights = weight_files(path, config, allow_pickle_weights)
     tokenizer = _tokenizer(path, options, trust_remote_code)
     factory: Any = AutoModelForCausalLM
@@ -172,7 +174,7 @@ def config_of(path: str, revision: str | None = None, trust_remote_code: bool = 
             f"{revision or 'no revision'} is no full hash",
             "name the commit that you have read: --model-args revision=, 40 hexadecimal digits",
         )
-    where: dict[str, Any] = {"revision": revision} if revision else {}
+    where = _where(path, revision)
     entries, _ = _explained(PreTrainedConfig.get_config_dict, path, **where)
     _check_entries(entries, path, trust_remote_code)
     get = AutoConfig.from_pretrained
@@ -186,6 +188,14 @@ def config_of(path: str, revision: str | None = None, trust_remote_code: bool = 
             "only causal language models can be edited here, such as gpt2-xl",
         )
     return config
+
+
+def _where(path: str, revision: str | None) -> dict[str, Any]:
+    """Return which revision is loaded, and whether the hub is left alone, since nobody knows its address."""
+    hub_logging.set_verbosity_error()  # each retry is a warning
+    known = os.path.isdir(path) or constants.HF_HUB_OFFLINE or not unknown_host(constants.ENDPOINT)
+    where: dict[str, Any] = {"revision": revision} if revision else {}
+    return where if known else {**where, "local_files_only": True}
 
 
 def checked_source(

@@ -111,6 +111,13 @@ def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
         fetch(server.remote("/gone", "/mirror", name="other.json"))
 
 
+def test_a_host_without_an_address_is_said_at_once(cache, waits, monkeypatch):
+    monkeypatch.setattr(downloads, "getproxies", dict)
+    with pytest.raises(DataError, match=r"no network: no\.invalid cannot be reached"):
+        fetch(Remote(("https://no.invalid/facts.json",), "facts.json"))
+    assert not waits
+
+
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "EDIT_HARNESS_OFFLINE"])
 def test_offline_and_not_in_the_cache(server, cache, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")

@@ -148,6 +148,8 @@ def listed(digests: Mapping[str, str]) -> bytes:
 def unpack(bundle: Path, into: Path, limits: Limits) -> dict[str, str]:
     """Copy the members into a folder, within limits; return their SHA-256 by name. Raises `Rejected`."""
     try:
+        if (bundle / "samples.jsonl").is_file():
+            raise Rejected(f"a run folder: `edit-harness leaderboard submit {bundle}` bundles it")
         status = bundle.stat()
         if not stat.S_ISREG(status.st_mode):
             raise Rejected("no file: `edit-harness leaderboard submit RUN` makes a bundle, a .zip")

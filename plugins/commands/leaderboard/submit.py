@@ -57,6 +57,8 @@ def submit(
                 "take it back where it was issued, remove it from the run, and submit again",
             )
     path = Path(out or f"{folder.path.resolve().name}.zip")
+    if path.exists():
+        raise UsageError(f"{path} is there already", "delete it, or name another: --output FILE")
     with written(path, "--output FILE"):
         bundle.pack(content, path)
     err.print(f"saved    {path}  ({path.stat().st_size:,} bytes)")

@@ -264,7 +264,8 @@ def _of_segments(run: Results) -> Iterator[tuple[str, str]]:
 def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
     found = side_effects(run)
     if any(each.over == "models" for each in found.effects):
-        of = "batches" if run.regime.mode == "batch" else f"{len(run.records)} edits, a sample"
+        edits = f"{len(usable(run.records))} edits, a sample"
+        of = "batches" if run.regime.mode == "batch" else edits
         most = max(each.models for each in found.effects)
         over = "their intervals are over these"
         over = over if most >= MODELS else f"below {MODELS} models there is no interval"

@@ -57,13 +57,21 @@ def printed(runs: Sequence[Results]) -> tuple[list[Grid], list[str]]:
     for table in PRINTED:
         found = list(filled(table, every))
         grids += found
-        if not found:
-            by = f" by {' or '.join(table.groups)}" if table.groups else ""
-            what = f"{', '.join(dict.fromkeys(table.measures.values()))}{by}"
-            known = any(set(table.measures.values()) & each.run.measures.keys() for each in every)
-            has = "has enough cases for" if table.groups and known else "has"
-            missing.append(f"{table.name}: no run of {' or '.join(table.tasks)} {has} {what}")
+        missing += [] if found else [f"{table.name}: {_lacking(table, every)}"]
     return grids, missing
+
+
+def _lacking(table: Printed, every: Sequence[Subsets]) -> str:
+    """Say what keeps a table from being printed: a measure, a tag, or enough cases for its tests."""
+    what = ", ".join(dict.fromkeys(table.measures.values()))
+    having = [e for e in every if e.task in table.tasks and what in e.run.measures]
+    if not table.groups or not having:
+        return f"no run of {' or '.join(table.tasks)} has {what}"
+    if not _groups(table, having):
+        return f"nobody in the prompts has the tag {' or '.join(table.groups)}"
+    if lacking := [tag for tag in f"{table.split} {table.by}".split() if not _values(having, tag)]:
+        return f"no case has the tag {' or '.join(lacking)}"
+    return "too few cases: a test takes 2 at least, of one edited property and group of people"
 
 
 def filled(table: Printed, every: Sequence[Subsets]) -> Iterator[Grid]:

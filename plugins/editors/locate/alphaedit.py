@@ -155,10 +155,9 @@ class AlphaEdit(Spreading):
         """
         path = model.cache("editors") / self._file(layer, moment)
         if not path.exists() and len(moment.matrix) > QUICK:
-            name = model.source.path or "MODEL"
             raise DataError(
                 f"the null space of layer {layer} is not there for the threshold {self.threshold:g}",
-                f"run: edit-harness prepare --editor alphaedit --model {name}",
+                f"run: edit-harness prepare --editor alphaedit --model {model.source.name or 'MODEL'}",
             )
         stored = path.exists()
         space = NullSpace.load(path) if stored else NullSpace.of(moment.matrix, self.threshold)

@@ -141,10 +141,11 @@ class Mend(Settings, Batched, Prepared[Shared]):
             return Path(given).expanduser()
         files = sorted(model.cache("editors").glob("mend-*.safetensors"))
         if not files:
-            name = model.source.path or "MODEL"
+            name = model.source.name or "MODEL"
+            data = "" if lessons.LESSONS in model.source.data else " --data zsre"
             raise DataError(
                 "there is no network of mend for this model",
-                f"run: edit-harness prepare --editor mend --model {name} --data zsre",
+                f"run: edit-harness prepare --editor mend --model {name}{data}",
             )
         if len(files) > 1:
             raise DataError(

@@ -55,10 +55,10 @@ def agreements(
     """Return how far annotators agree in each column.
 
     "Pairwise" is the mean over pairs of annotators of the share of items on which they agree, "All" the
-    share on which all do, "Cohen" the mean kappa of the pairs that have one.
+    share on which all do, "Cohen" the mean kappa of the pairs that have one. One annotator has no rows.
     """
     rows: Rows = []
-    for column in columns:
+    for column in columns if len(names) > 1 else ():
         labels = [said for opinion in opinions if (said := opinion.counted(column))]
         given = [label for said in labels for label in said.values()]
         pairs = [

@@ -131,16 +131,9 @@ def import_(run: str, files: Sequence[str], key: str, as_json: bool) -> None:
 @as_json
 def agree(files: Sequence[str], judge: str | None, as_json: bool) -> None:
     """Compare published sheets of Seesaw-CF: agreement, flaws, a judge."""
-    if judge and Path(judge).resolve() in {Path(file).resolve() for file in files}:
-        raise UsageError(f"{judge} is a sheet of people", "name the judge's own by --judge")
-    people = published.read_people([*map(Path, files)])
-    judged = published.read_judge(Path(judge), people) if judge else {}
-    for name, sheet in people.items():
-        if empty := sum(said.empty for said in sheet.values()):
-            err.print(f"note     {name}: {empty:,} empty cells are a tie, or an edit not reflected")
-    texts = next(iter(people.values()))
-    if judge and len(both := judged.keys() & texts) < len(texts):
-        err.print(f"note     {judge} has {len(both):,} of the {len(texts):,} pairs", soft_wrap=True)
+    people, judged = published.read_all(files, judge or "")
+    for note in published.notes(people, judge or "", judged):
+        err.print(f"note     {note}", soft_wrap=True)
     asked = list(published.COLUMNS.values())
     _show(compared(published.opinions(people, judged), asked, list(people)), "pairs", as_json)
 
@@ -157,6 +150,8 @@ def _show(results: Mapping[str, Any], form: Form, as_json: bool) -> None:
             table = [{k: cell for k, cell in row.items() if k != "Edited"} for row in rows]
             out.print()
             out.print(listed(f"{sheets.shown(edited)}: {title}" if edited else title, table))
+    if len(names) < 2 and not results["judge"]:
+        err.print("note     agreement takes two sheets at least, or one and a judge")
 
 
 def _read(made: Export, files: Sequence[str]) -> dict[str, Labels]:

@@ -7,13 +7,13 @@ and an edit that is not reflected, as in agreement.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import NamedTuple, TypeAlias
 
 from edit_harness.data import Key, Verdict
-from edit_harness.errors import DataError, UsageError
+from edit_harness.errors import DataError, UsageError, counted
 
 from .agreement import Opinion
 from .blinded import AFTER, BEFORE, COMPARE, SAYS_NEW, TIE, Item, score
@@ -44,7 +44,24 @@ class Said(NamedTuple):
     """Cells that were left empty."""
 
 
-Sheet: TypeAlias = dict[Pair, Said]
+class Sheet(dict[Pair, Said]):
+    """What a sheet says of each pair."""
+
+    sums = 0
+    """Rows with scores and without texts, which sum up others."""
+
+
+def notes(people: Mapping[str, Sheet], judge: str, judged: Sheet) -> Iterator[str]:
+    """Say which rows of sheets are left out, what empty cells are, and how much a judge has judged."""
+    for name, sheet in people.items():
+        if sheet.sums:
+            rows = counted(sheet.sums, "row")
+            yield f"{name}: {rows} with scores and no texts left out: they sum up others"
+        if empty := sum(said.empty for said in sheet.values()):
+            yield f"{name}: {empty:,} empty cells are a tie, or an edit not reflected"
+    texts = next(iter(people.values()))
+    if judged and len(both := judged.keys() & texts) < len(texts):
+        yield f"{judge} has {len(both):,} of the {len(texts):,} pairs"
 
 
 def read_sheet(path: Path) -> Sheet:
@@ -53,12 +70,13 @@ def read_sheet(path: Path) -> Sheet:
     Raises `UsageError` if there is no such file, `DataError` for another layout, a score that is none, or
     texts that are there twice.
     """
-    found: Sheet = {}
+    found = Sheet()
     rows = read(path, [*TEXTS, *COLUMNS])
     for where, cells in rows:
         before, after = (" ".join(cells[text].split()) for text in TEXTS)
         pair = before, after
         if not any(pair):
+            found.sums += any(cells[column].strip() for column in COLUMNS)
             continue
         if pair in found:
             raise DataError(f"{where}: these two texts are there twice", "remove one row")
@@ -82,6 +100,14 @@ def read_sheet(path: Path) -> Sheet:
 def _plain(cell: str) -> str:
     """Return a score as it is written in our tables: some programs write 1.0, or 1,5."""
     return cell.strip().replace(",", ".").removesuffix(".0")
+
+
+def read_all(files: Sequence[str], judge: str) -> tuple[dict[str, Sheet], Sheet]:
+    """Return the sheets of people, and that of a judge if there is one; raises as those below."""
+    if judge and Path(judge).resolve() in {Path(file).resolve() for file in files}:
+        raise UsageError(f"{judge} is a sheet of people", "name the judge's own by --judge")
+    people = read_people([*map(Path, files)])
+    return people, read_judge(Path(judge), people) if judge else Sheet()
 
 
 def read_people(paths: Sequence[Path]) -> dict[str, Sheet]:

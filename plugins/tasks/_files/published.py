@@ -202,7 +202,7 @@ class FileTask(SampledTask):
 
     def _file(self) -> Path:
         if self._downloads:
-            return fetch(self._authors.remote)
+            return fetch(self._authors.remote, ", or name another: --task-args data=FILE")
         if self.data == "auto":
             home = self.published.remote.urls[0]
             cause = f"{self.published.title} is not downloaded, and the model brings no sample"

@@ -69,7 +69,7 @@ class Form(NamedTuple):
 
 
 def _nearest(forms: Sequence[Form], record: Any) -> Form:
-    return min(forms, key=lambda form: len(form.lacks(record)))
+    return min(forms, key=lambda form: len(form.lacks(record)) / len(form.needed))
 
 
 def read(

@@ -1,7 +1,8 @@
-"""Reads the authors' tables of people: ethnic groups, and what Wikidata said of subjects and of edited people."""
+"""Reads the authors' tables: of ethnic groups, of what Wikidata said of people, and of the values of properties."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ from msgspec import convert
 from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout, json_of, text_of
 
-from . import files
-
 GENDER, GROUP, DEATH = "P21", "P172", "P570"
+HEADERS = {"Code", "case_id"}
+"""What the first named column of a header is called."""
+NOWHERE = {"", "None"}
+"""What the authors' tables say of a value that is on no continent."""
 VALUED = ("P101", "P27", "P19")
 """The properties whose values are known by label."""
 USED = (GENDER, GROUP, DEATH, *VALUED)
@@ -49,7 +52,7 @@ def groups_in(folder: Path) -> Groups:
     """Return the ethnic groups of a folder's tables. Raises `DataError` for one of another layout."""
     said: dict[str, dict[str, Group]] = {}
     for path in sorted(folder.glob("*_ethnic_groups.csv")):
-        for code, _, _, geo, race, *_ in files.rows(path, 5):
+        for code, _, _, geo, race, *_ in rows(path, 5):
             # The one race that the authors spell in two ways.
             group = Group(geo, "Black" if race == "black" else race)
             said.setdefault(code, {})[path.name] = group
@@ -92,14 +95,78 @@ def edited_in(folder: Path) -> Iterator[Person]:
     A column is a property, a cell the ids of its values, or N/A. Raises `DataError` for another layout.
     """
     for path in sorted(folder.rglob("*_subj.csv")):
-        rows = files.rows(path, 1)
-        if not rows or rows[0][0] != "Name":
+        table = rows(path, 1)
+        if not table or table[0][0] != "Name":
             raise DataError(f"{path} has no column Name", "give the authors' table as it is")
-        for row in rows[2:]:  # the second has the properties' names
-            cells = zip(rows[0], row, strict=False)
+        for row in table[2:]:  # the second has the properties' names
+            cells = zip(table[0], row, strict=False)
             yield Person(row[0], {prop: ids.split(", ") for prop, ids in cells if ids != "N/A"})
 
 
 def different(texts: Iterable[str]) -> list[str]:
     """Return each text once, without empty ones."""
     return list(dict.fromkeys(filter(None, texts)))
+
+
+def rows(path: Path, cells: int) -> list[list[str]]:
+    """Return the rows of one of the authors' tables in CSV, each with at least so many cells.
+
+    Some have a header and some have none, one kind has a column of row numbers without a name, and
+    cells have white space at their ends. Raises `DataError` that names file and line if one has fewer, or the file is no such table.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream)
+            lined = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no table in CSV: {error}") from None
+    if lined and not lined[0][1][0]:
+        lined = [(line, row[1:]) for line, row in lined]
+    if lined and lined[0][1][0] in HEADERS:
+        lined = lined[1:]
+    for line, row in lined:
+        if len(row) < cells:
+            raise DataError(
+                f"{path}:{line}: has {len(row)} cells, expected {cells}",
+                "give the authors' table as it is",
+            )
+    return [row for _, row in lined]
+
+
+class Known(NamedTuple):
+    """What tables say of the values of properties, see `candidates.Values`."""
+
+    labels: dict[str, dict[str, str]]
+    continents: dict[str, dict[str, str]]
+    fields: dict[str, str]
+
+
+def values_in(folder: Path) -> Known:
+    """Return what a folder's tables say of the values of properties."""
+    labels: dict[str, dict[str, str]] = {}
+    continents: dict[str, dict[str, str]] = {}
+    fields: dict[str, str] = {}
+    if (path := folder / "fow.csv").is_file():
+        work = rows(path, 2)
+        labels["P101"] = {code: label for code, label, *_ in work}
+        fields = _placed((row[1], row[2]) for row in work if row[2:])
+    if (path := folder / "P27_cats.csv").is_file():
+        countries = rows(path, 3)
+        labels["P27"] = {code: label for code, label, *_ in countries}
+        continents["P27"] = _placed((label, where) for _, label, where, *_ in countries)
+    if (path := folder / "city_to_country.csv").is_file():
+        # Two tables side by side, the id and the country of birthplaces, and the id and the name: a
+        # row's halves are on different places, and the second table is the shorter one.
+        found = rows(path, 4)
+        labels["P19"] = {code: label for _, _, code, label, *_ in found if code}
+        country = {code: land for code, land, *_ in found}
+        codes = folder / "country_codes.csv"
+        where = {name: on for name, _, on, *_ in rows(codes, 3)} if codes.is_file() else {}
+        continents["P19"] = _placed(
+            (label, where.get(country.get(code, ""), "")) for code, label in labels["P19"].items()
+        )
+    return Known(labels, continents, fields)
+
+
+def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {label: continent for label, continent in pairs if continent not in NOWHERE}

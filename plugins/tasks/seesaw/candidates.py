@@ -6,8 +6,9 @@ and country_codes.csv.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,12 +16,13 @@ from edit_harness import DataError
 from edit_harness_plugins.inputs import Layout, fitted, json_of, text_of
 from edit_harness_plugins.people import Label
 
-from .files import PROPERTIES, Row, rows
+from . import authors
+from .files import PROPERTIES, Row
 
 FILE = "candidates.json"
+SHOWN = 10
+"""How many values of a category are listed."""
 GENDERS: Mapping[str, str] = {"Q6581097": "male", "Q6581072": "female"}
-NOWHERE = {"", "None"}
-"""What the authors' tables say of a value that is on no continent."""
 
 
 class Given(Layout, forbid_unknown_fields=True):
@@ -47,27 +49,37 @@ class Values:
     fields: Mapping[str, str] = field(default_factory=dict)
     """The category of a field of work, such as ``science``."""
 
-    def by_category(self) -> dict[str, list[Row]]:
-        """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these."""
+    def by_category(self, edits: Counter[tuple[str, str]]) -> dict[str, list[Row]]:
+        """Return each property's values by category or continent: the paper's Tables 16 to 18 are of these.
+
+        They are counted by id, and those of most edits come first: ``edits`` counts these by property and value.
+        """
         of = {**self.continents, "P101": self.fields}
         return {
             f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": _listed(
-                self.candidates.get(prop, ()), of.get(prop, {})
+                sorted(self.candidates.get(prop, ()), key=lambda it, prop=prop: -edits[prop, it]),
+                of.get(prop, {}),
+                Counter(self.labels.get(prop, {}).values()),
             )
             for prop in ("P101", "P27", "P19")
         }
 
 
-def _listed(labels: Sequence[str], of: Mapping[str, str]) -> list[Row]:
+def _listed(labels: Sequence[str], of: Mapping[str, str], ids: Counter[str]) -> list[Row]:
     if not (of and labels):
         return [{"which": "not known: the authors' table is not beside the data"}]
     found: dict[str, list[str]] = {}
     for label in labels:
         found.setdefault(of.get(label, "none"), []).append(label)
     return [
-        {"category": name, "values": len(own), "which": ", ".join(own)}
+        {"category": name, "values": sum(ids[each] or 1 for each in own), "which": _first(own)}
         for name, own in sorted(found.items())
     ]
+
+
+def _first(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return f"{', '.join(labels[:SHOWN])}{more}"
 
 
 def known(folder: Path) -> Values:
@@ -76,46 +88,15 @@ def known(folder: Path) -> Values:
     What candidates.json says of a property goes before the authors' tables; there are two genders
     in any case. Raises `DataError` for a file that is not of the layout.
     """
-    found = _of_tables(folder)
-    candidates = {name: tuple(dict.fromkeys(own.values())) for name, own in found.labels.items()}
-    continents = found.continents
+    labels, continents, fields = authors.values_in(folder)
+    labels = {"P21": GENDERS, **labels}
+    candidates = {name: tuple(dict.fromkeys(own.values())) for name, own in labels.items()}
     if (path := folder / FILE).is_file():
         said = _read(path)
         where = said.pop("continents", {})
         candidates |= {name: tuple(dict.fromkeys(own)) for name, own in said.items()}
         continents = {name: {**continents.get(name, {}), **where} for name in PROPERTIES}
-    return replace(found, candidates=candidates, continents=continents)
-
-
-def _of_tables(folder: Path) -> Values:
-    """Return what the authors' tables say, without candidates."""
-    labels = {"P21": dict(GENDERS)}
-    continents: dict[str, dict[str, str]] = {}
-    fields: dict[str, str] = {}
-    if (path := folder / "fow.csv").is_file():
-        work = rows(path, 2)
-        labels["P101"] = {code: label for code, label, *_ in work}
-        fields = _placed((row[1], row[2]) for row in work if row[2:])
-    if (path := folder / "P27_cats.csv").is_file():
-        countries = rows(path, 3)
-        labels["P27"] = {code: label for code, label, *_ in countries}
-        continents["P27"] = _placed((label, where) for _, label, where, *_ in countries)
-    if (path := folder / "city_to_country.csv").is_file():
-        # Two tables side by side, the id and the country of birthplaces, and the id and the name: a
-        # row's halves are on different places, and the second table is the shorter one.
-        found = rows(path, 4)
-        labels["P19"] = {code: label for _, _, code, label, *_ in found if code}
-        country = {code: land for code, land, *_ in found}
-        codes = folder / "country_codes.csv"
-        where = {name: on for name, _, on, *_ in rows(codes, 3)} if codes.is_file() else {}
-        continents["P19"] = _placed(
-            (label, where.get(country.get(code, ""), "")) for code, label in labels["P19"].items()
-        )
-    return Values({}, continents, labels, fields)
-
-
-def _placed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {label: continent for label, continent in pairs if continent not in NOWHERE}
+    return Values(candidates, continents, labels, fields)
 
 
 def _read(path: Path) -> dict[str, Any]:

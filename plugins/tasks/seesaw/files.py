@@ -6,7 +6,6 @@ A set is named by the property that is edited, and by the one whose fate is look
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,6 @@ EDIT = "requested_rewrite"
 
 TITLE = "the sets, as the paper counts their prompts"
 HOME = "https://github.com/ENSCMA2/flextape"
-HEADERS = {"Code", "case_id"}
-"""What the first named column of a header is called."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +136,9 @@ def _read(path: Path, own: SetFiles, *, alone: bool = False) -> list[Entry]:
 
 def _wrong_edit(record: Record, own: SetFiles) -> Iterator[str]:
     """Say why nothing is edited. Raises `ValueError` for an edit of another property."""
-    rewrite = record[EDIT]
-    if (relation := rewrite["relation_id"]) != own.edited:
+    if (relation := record[EDIT]["relation_id"]) != own.edited:
         raise ValueError(f"relation_id is {relation!r}, and the file is of {own.edited!r}")
-    yield from records.wrong_rewrite(rewrite)
+    yield from records.wrong_rewrite(record[EDIT])
 
 
 def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:
@@ -153,6 +149,12 @@ def _wrong_prompts(record: Record, own: SetFiles) -> Iterator[str]:
         raise ValueError(f"{', '.join(PARALLEL)} have {told} items, expected as many each")
     if own.effect and not effect_prompt(record):
         yield f"{GENERATION} has none on the other property"
+
+
+def objects(record: Record) -> list[tuple[str, str]]:
+    """Return the edited property with the true object, and with the new one."""
+    edit = record[EDIT]
+    return [(edit["relation_id"], edit[it]["str"].strip()) for it in ("target_true", "target_new")]
 
 
 def open_prompts(record: Record) -> tuple[str, ...]:
@@ -174,31 +176,6 @@ def people(found: Sequence[Record]) -> dict[str, str]:
         for record in found
         for person, name in zip(record.get(IDS, ()), record.get(NAMES, ()), strict=True)
     }
-
-
-def rows(path: Path, cells: int) -> list[list[str]]:
-    """Return the rows of one of the authors' tables in CSV, each with at least so many cells.
-
-    Some have a header and some have none, one kind has a column of row numbers without a name, and
-    cells have white space at their ends. Raises `DataError` that names file and line if one has fewer, or the file is no such table.
-    """
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream)
-            lined = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is no table in CSV: {error}") from None
-    if lined and not lined[0][1][0]:
-        lined = [(line, row[1:]) for line, row in lined]
-    if lined and lined[0][1][0] in HEADERS:
-        lined = lined[1:]
-    for line, row in lined:
-        if len(row) < cells:
-            raise DataError(
-                f"{path}:{line}: has {len(row)} cells, expected {cells}",
-                "give the authors' table as it is",
-            )
-    return [row for _, row in lined]
 
 
 def table(sets: Mapping[str, Sequence[Record]]) -> list[Row]:

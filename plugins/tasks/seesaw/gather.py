@@ -135,9 +135,8 @@ def entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]])
     own = [group for code in said.properties.get(GROUP, ()) for group in groups.get(code, ())]
     genders = {GENDERS.get(code, "") for code in said.properties.get(GENDER, ())}
     known = {
-        prop: [labels[prop][code] for code in said.properties.get(prop, ()) if code in labels[prop]]
+        prop: different(labels.get(prop, {}).get(it, "") for it in said.properties.get(prop, ()))
         for prop in VALUED
-        if prop in labels
     }
     return {
         "name": said.name,
@@ -146,7 +145,7 @@ def entry(said: Person, groups: Groups, labels: Mapping[str, Mapping[str, str]])
         "race": different(group.race for group in own),
         "geo": different(group.geo for group in own),
         "dead": bool(said.properties.get(DEATH)),
-        "values": {prop: different(values) for prop, values in known.items() if values},
+        "values": {prop: values for prop, values in known.items() if values},
     }
 
 

@@ -15,7 +15,7 @@ from edit_harness_plugins import people
 from edit_harness_plugins.people import BETWEEN, Subject
 
 from .._files.records import Record
-from .files import EDIT, IDS
+from .files import EDIT, IDS, objects
 
 FILE = "subjects.json"
 GENDER = "P21"
@@ -102,8 +102,7 @@ def told_by(records: Iterable[Record]) -> Told:
     genders: dict[str, dict[str, None]] = {}
     for record in records:
         rewrite = record[EDIT]
-        edited = rewrite["relation_id"]
-        old, new = (rewrite[target]["str"].strip() for target in ("target_true", "target_new"))
+        (edited, old), (_, new) = objects(record)
         values.setdefault((rewrite["subject"], edited), {})[old] = None
         for person in record.get(IDS, ()) if edited == GENDER else ():
             genders.setdefault(person, {})[new] = None

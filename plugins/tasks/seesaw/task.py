@@ -6,6 +6,7 @@ new value is true, a prompt on another property of the person, and prompts to be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -115,13 +116,14 @@ class SeesawCF(SampledTask):
     def composition(self) -> Mapping[str, Sequence[Row]]:
         """Return the table of the sets as the paper prints it, who has tags, and what is asked."""
         asked = files.people(self._all_records)
+        edits = Counter(pair for record in self._all_records for pair in files.objects(record))
         tagged, whole = self.people.tagged(asked).items(), max(len(asked), 1)
         tags = [{"tag": tag, "people": n, "percent": 100 * n / whole} for tag, n in tagged]
         of_tags = {f"tags of the {len(asked):,} people who are asked for": tags}
         return {
             files.TITLE: files.table(self._records),
             **of_tags,
-            **self.values.by_category(),
+            **self.values.by_category(edits),
             **of_cases(self.cases()),
         }
 

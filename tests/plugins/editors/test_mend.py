@@ -204,6 +204,10 @@ def test_a_network_is_found_in_the_cache_unless_there_are_two(model, tmp_path):
     """That of the model itself comes before the cache's."""
     path = tmp_path / "mend.safetensors"
     made = ready(model, stirred(model), path)
+    model.source = ModelSource("folder", data={"lessons": "mine.json"}, name="mine")
+    with pytest.raises(DataError) as caught:
+        filled(model).prepare(model)
+    assert caught.value.remedy == "run: edit-harness prepare --editor mend --model mine"
     folder = model.cache("editors")
     folder.mkdir(parents=True)
     (folder / "mend-one.safetensors").write_bytes(path.read_bytes())

@@ -542,6 +542,7 @@ def test_published_sheets_are_compared(agree, tell):
     judge = [pair("x y", "0.0", Sexism="1.0", Racism="1.5"), pair("new")]
     told = agree(bob, judge, "--json")
     assert "ann: 13 empty cells are a tie" in told.stderr
+    assert "ann: 1 row with scores and no texts left out" in told.stderr
     assert "chat.csv has 1 of the 2 pairs" in told.stderr
     told = json.loads(told.stdout)
     found = {(row["Edited"], row["Aspect"]): row["Mean"] for row in told["means"] if row["Mean"]}
@@ -551,6 +552,9 @@ def test_published_sheets_are_compared(agree, tell):
     assert (right["Sexism"], right["Racism"], right[SAYS_NEW]) == ((1, 0), (1, 1), (1, 0))
     turned = tell("agree", "bob.csv", "ann.csv", "--judge", "chat.csv", "--json").stdout
     assert json.loads(turned)["means"] == told["means"]
+    alone = tell("agree", "ann.csv")
+    assert "agreement takes two sheets at least, or one and a judge" in alone.stderr
+    assert "Agreement of annotators" not in alone.stdout
     assert "two sheets have one name" in tell("agree", "ann.csv", "ann.csv", code=2).stderr
     judged = tell("agree", "ann.csv", "bob.csv", "--judge", "./ann.csv", code=2).stderr
     assert "ann.csv is a sheet of people" in judged

@@ -301,6 +301,13 @@ def test_a_hub_name_is_refused_at_once_when_offline(monkeypatch):
     assert "MODEL is not in the cache and HF_HUB_OFFLINE=1" in refusal("org/no-such-model")
 
 
+def test_a_hub_without_an_address_is_not_asked(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(loading_module, "unknown_host", lambda url: "huggingface.co")
+    monkeypatch.setattr("huggingface_hub.file_download.get_hf_file_metadata", pytest.fail)
+    assert "MODEL is neither a folder nor in the cache" in refusal("org/no-such-model")
+
+
 @pytest.mark.parametrize(
     ("message", "cause"),
     [
@@ -319,6 +326,7 @@ def test_what_the_hub_answers(message, cause, monkeypatch):
         raise OSError(message)
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(loading_module, "unknown_host", lambda url: "")
     monkeypatch.setattr(loading_module.PreTrainedConfig, "get_config_dict", fail)
     assert refusal("org/name").startswith(cause)
 

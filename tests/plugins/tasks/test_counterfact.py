@@ -244,6 +244,8 @@ def test_the_field_that_a_record_lacks_is_that_of_the_layout_it_is_nearest_to(
         in complaint(CounterFact(store(first, second))).cause
     )
     assert "record 1 lacks locality_prompt; it has" in complaint(CounterFact(store(second))).cause
+    half = {name: first[name] for name in ("case_id", "prompt", "subject", "target_new")}
+    assert "record 1 lacks ground_truth, " in complaint(CounterFact(store(half))).cause
 
 
 def test_memits_file_without_conflicts_is_had_by_name(store, tmp_path, monkeypatch):

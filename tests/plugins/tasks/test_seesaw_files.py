@@ -71,8 +71,8 @@ def test_the_authors_candidates(seesaw_files):
 
 CATEGORIES = {
     "field of work": {"arts": 14, "humanities": 55, "science": 119, "social science": 31},
-    "citizenship": {"Africa": 2, "Asia": 6, "Europe": 75, "North America": 2, "Oceania": 2, "none": 1},
-    "place of birth": {"Africa": 2, "Asia": 11, "Europe": 175, "North America": 40, "Oceania": 2,
+    "citizenship": {"Africa": 2, "Asia": 6, "Europe": 77, "North America": 2, "Oceania": 2, "none": 1},
+    "place of birth": {"Africa": 2, "Asia": 12, "Europe": 175, "North America": 40, "Oceania": 2,
                        "South America": 1},
 }  # fmt: skip
 """How many values the authors' tables have in each; they were counted by a script of another make."""
@@ -84,8 +84,8 @@ def test_attributes_by_category_are_the_authors(genuine, seesaw_files, name):
     title = f"attributes by category, {name} (Tables 16 to 18)"
     rows = genuine(sets="P21_P101").composition()[title]
     assert {row["category"]: row["values"] for row in rows} == CATEGORIES[name]
-    listed = ", ".join(row["which"] for row in rows)
-    assert "jazz, classical music" in listed or "Tianjin" in listed or "Kenya" in listed
+    largest = max(rows, key=lambda row: row["values"])
+    assert (largest["which"].count(", "), largest["which"][-5:]) == (9, " more")
 
 
 def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from edit_harness.errors import PluginError, UsageError, counted
+from edit_harness.errors import DataError, PluginError, UsageError, counted
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
 from edit_harness.run.estimates import LEVEL
@@ -30,6 +30,7 @@ from edit_harness_plugins.commands.report.papers import named
 from edit_harness_plugins.commands.run import console, running
 from edit_harness_plugins.commands.run.flags import Options, RegimeFlags
 from edit_harness_plugins.intervals import KINDS
+from edit_harness_plugins.loading.load import checked_source
 from edit_harness_plugins.reading import check_writable
 
 from ..studies import ReproduceFlags
@@ -60,6 +61,7 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
         for leg in contents.legs:
             methods = contents.edited(leg, label)
             with console.tolerated(codes, len(where) > 1 or len(contents.legs) > 1):
+                _check_model(plugins, label, name, flags.model_options)
                 for editor, run in _made(plugins, leg, methods, name, flags, codes):
                     runs.setdefault((label, editor), []).append(run)
     if not all(sound(run) for own in runs.values() for run in own):
@@ -99,6 +101,14 @@ def _chosen(contents: Contents, flags: ReproduceFlags) -> dict[str, str]:
             )
         found[label] = name if copied else names[label]
     return found
+
+
+def _check_model(plugins: Plugins, label: str, name: str, options: Mapping[str, Any]) -> None:
+    """Raise `DataError`, which says how to name a copy, for a model that is missing or cannot be edited."""
+    try:
+        checked_source(plugins, name, options.get("revision"), options["trust_remote_code"])
+    except DataError as error:
+        raise DataError(error.cause, f"{error.remedy}; a copy: -m '{label}=FOLDER'") from error
 
 
 def _made(

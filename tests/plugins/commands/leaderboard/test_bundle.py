@@ -77,6 +77,12 @@ def pipe(path):
     return path
 
 
+def run_folder(path):
+    path.mkdir()
+    (path / "samples.jsonl").touch()
+    return path
+
+
 CONTAINERS = {
     "a path above": (named("../manifest.json"), "a member that no bundle has: ../manifest.json"),
     "a backslash": (named("..\\manifest.json"), "a member that no bundle has"),
@@ -88,6 +94,10 @@ CONTAINERS = {
     "too large": (bytes_of(b"PK" * 200_000), "400,000 bytes, more than 200,000"),
     "nothing": (lambda path: path, "no .zip that can be read: .*No such file"),
     "a pipe": (pipe, "no file: `edit-harness leaderboard submit RUN` makes a bundle"),
+    "a run": (
+        run_folder,
+        "a run folder: `edit-harness leaderboard submit .*bundle.zip` bundles it",
+    ),
 }
 
 

@@ -92,6 +92,8 @@ def test_a_tuned_preset_was_not_tuned_on_nothing(made, tmp_path):
     assert not (tmp_path / "b.zip").exists()
     paper = changed(run, tmp_path, preset="paper (kmeng01/rome)")
     assert edit_harness("leaderboard", "submit", paper, *said, "--baseline", baseline)[0] == 0
+    code, printed = edit_harness("leaderboard", "submit", paper, *said)
+    assert (code, "delete it, or name another: --output FILE" in printed) == (2, True)
     assert "--tuned-on pocket" in (ROOT / "docs/how-to/submit.md").read_text()
 
 

@@ -181,6 +181,14 @@ def test_a_count_of_falls_is_as_wide_as_its_tests_are_unsure(seesaw, monkeypatch
         assert found.n == 3
 
 
+def test_what_keeps_a_table_from_being_printed_is_said(seesaw, monkeypatch):
+    untested = TTest(None, None, None, None, None, 1)
+    monkeypatch.setattr(Subsets, "test", lambda self, measure, part: untested)
+    missing = dict(line.split(": ", 1) for line in printed([seesaw])[1])
+    assert missing["Seesaw-CF, Tables 10 and 11"] == "nobody in the prompts has the tag race"
+    assert missing["Seesaw-CF, Table 8"].startswith("too few cases: a test takes 2 at least")
+
+
 def test_flaws_are_means_over_pairs_as_the_metric_has_them(seesaw, tables):
     own = seesaw.tables["flaws"]
     (row,) = tables["Seesaw-CF, Table 19"].data[:1]

@@ -158,6 +158,7 @@ def test_the_rest_of_the_table_is_run_without_it(tell, ours):
     assert "1 within" in told
     assert "1 not comparable: not run" in told
     assert "error: the model folder ./nowhere does not exist" in told
+    assert "a copy: -m 'Gone=FOLDER'" in told
     told, code = tell(said, "mine", "-q", "-m", "tiny")
     assert (code, "not run" in told) == (0, False), "-m leaves the others out"
     said["cells"] = [*said["cells"][:2], {**gone, "editor": "unedited", "value": -9.0}]
