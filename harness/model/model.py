@@ -214,7 +214,8 @@ class Model:
                 self.module.get_submodule(name)
             except AttributeError:
                 raise PluginError(f"the model has no module {name!r}") from None
-        for part in (*edit.adaptors.values(), edit.prefix):
+        prompters = () if isinstance(edit.prefix, str) else (edit.prefix,)
+        for part in (*edit.adaptors.values(), *prompters):
             if hasattr(part, "prepare") and id(part) not in self._prepared:
                 with blaming(part, "failed to prepare for the model"):
                     part.prepare(self)

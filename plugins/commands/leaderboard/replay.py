@@ -35,7 +35,7 @@ from edit_harness.registry.settings import Named
 from edit_harness.run import assembly, controls
 from edit_harness.run.clean import CleanPass
 from edit_harness.run.measure import Work
-from edit_harness.run.plan import Step
+from edit_harness.run.plan import Step, chunk_size, chunks
 from edit_harness_plugins.controls.text import Text as ControlText
 from edit_harness_plugins.loading import trial
 
@@ -141,8 +141,10 @@ def _again(evidence: Evidence, draw: Draw) -> tuple[list[str], dict[str, Any]]:
     wanted: set[str | Visit] = {*chosen, *more, *(visits[name] for name in besides)}
     steps = thinned(evidence.steps(controls), wanted, identity.regime.mode)
     claimed = {record.visit: record for record in evidence.everything}
-    for record in Work(CleanPass(model), editor.value, {}, judge).run(steps):
-        tally.add(claimed[record.visit], record, evidence.case(record))
+    work = Work(CleanPass(model), editor.value, {}, judge)
+    for chunk in chunks(steps, chunk_size(model)):
+        for record in work.records(chunk):
+            tally.add(claimed[record.visit], record, evidence.case(record))
     return [*tally.remarks, *lacking], {
         "beacon": draw.beacon,
         "asked": draw.number,

@@ -173,7 +173,7 @@ def fact(plugins: Plugins, model: Model, flags: TryFlags) -> tuple[Request | Non
     """
     given = (flags.prompt, flags.subject, flags.target)
     if all(given):
-        return Request(*map(str, given)), []
+        return Request(str(flags.prompt), str(flags.subject), str(flags.target)), []
     if flags.prompt and flags.target and SUBJECT not in flags.prompt:
         return Request.of(flags.prompt, flags.target), []
     if flags.edit and not any(given):

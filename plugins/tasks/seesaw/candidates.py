@@ -54,15 +54,14 @@ class Values:
 
         They are counted by id, and those of most edits come first: ``edits`` counts these by property and value.
         """
-        of = {**self.continents, "P101": self.fields}
-        return {
-            f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": _listed(
-                sorted(self.candidates.get(prop, ()), key=lambda it, prop=prop: -edits[prop, it]),
-                of.get(prop, {}),
-                Counter(self.labels.get(prop, {}).values()),
-            )
-            for prop in ("P101", "P27", "P19")
-        }
+        of, found = {**self.continents, "P101": self.fields}, {}
+        for prop in ("P101", "P27", "P19"):
+            often = {label: edits[prop, label] for label in self.candidates.get(prop, ())}
+            labels = sorted(often, key=often.__getitem__, reverse=True)
+            title = f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)"
+            ids = Counter(self.labels.get(prop, {}).values())
+            found[title] = _listed(labels, of.get(prop, {}), ids)
+        return found
 
 
 def _listed(labels: Sequence[str], of: Mapping[str, str], ids: Counter[str]) -> list[Row]:
@@ -89,7 +88,7 @@ def known(folder: Path) -> Values:
     in any case. Raises `DataError` for a file that is not of the layout.
     """
     labels, continents, fields = authors.values_in(folder)
-    labels = {"P21": GENDERS, **labels}
+    labels = {"P21": dict(GENDERS), **labels}
     candidates = {name: tuple(dict.fromkeys(own.values())) for name, own in labels.items()}
     if (path := folder / FILE).is_file():
         said = _read(path)
