@@ -54,26 +54,26 @@ class Values:
 
         They are counted by id, and those of most edits come first: ``edits`` counts these by property and value.
         """
-        of, found = {**self.continents, "P101": self.fields}, {}
-        for prop in ("P101", "P27", "P19"):
-            often = {label: edits[prop, label] for label in self.candidates.get(prop, ())}
-            labels = sorted(often, key=often.__getitem__, reverse=True)
-            title = f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)"
-            ids = Counter(self.labels.get(prop, {}).values())
-            found[title] = _listed(labels, of.get(prop, {}), ids)
-        return found
+        return {
+            f"attributes by category, {PROPERTIES[prop]} (Tables 16 to 18)": self._listed(
+                prop, edits
+            )
+            for prop in ("P101", "P27", "P19")
+        }
 
-
-def _listed(labels: Sequence[str], of: Mapping[str, str], ids: Counter[str]) -> list[Row]:
-    if not (of and labels):
-        return [{"which": "not known: the authors' table is not beside the data"}]
-    found: dict[str, list[str]] = {}
-    for label in labels:
-        found.setdefault(of.get(label, "none"), []).append(label)
-    return [
-        {"category": name, "values": sum(ids[each] or 1 for each in own), "which": _first(own)}
-        for name, own in sorted(found.items())
-    ]
+    def _listed(self, prop: str, edits: Counter[tuple[str, str]]) -> list[Row]:
+        of = self.fields if prop == "P101" else self.continents.get(prop, {})
+        labels = sorted(self.candidates.get(prop, ()), key=lambda label: -edits[prop, label])
+        ids = Counter(self.labels.get(prop, {}).values())
+        if not (of and labels):
+            return [{"which": "not known: the authors' table is not beside the data"}]
+        found: dict[str, list[str]] = {}
+        for label in labels:
+            found.setdefault(of.get(label, "none"), []).append(label)
+        return [
+            {"category": name, "values": sum(ids[each] or 1 for each in own), "which": _first(own)}
+            for name, own in sorted(found.items())
+        ]
 
 
 def _first(labels: Sequence[str]) -> str:
