@@ -77,17 +77,17 @@ class UltraEdit(Batched):
     """Writes by one backward pass, without training, subject or memory of earlier requests."""
 
     gate: tuple[int, ...] = FROM_PRESET
-    """Layers whose map `gate_proj` is edited."""
+    """Layers whose map gate_proj is edited."""
     up: tuple[int, ...] = FROM_PRESET
-    """Layers whose map `up_proj` is edited."""
+    """Layers whose map up_proj is edited."""
     down: tuple[int, ...] = FROM_PRESET
     """Layers whose MLP's output projection is edited, whatever its name."""
     lr: Positive = FROM_PRESET
-    """η."""
+    """η: how far an edit goes down its normalised gradients."""
 
     presets: ClassVar = {
-        "pocket": _preset(OURS, "tuned", down=(3, 4)),
-        "pocket-context": _preset(OURS, "tuned", down=(2,)),
+        "pocket": _preset(OURS, "tuned", up=(4,), lr=0.02),
+        "pocket-context": _preset(f"{OURS}-context", "tuned", up=(3,), lr=0.012),
         "gpt-j-6b": _preset(down=_layers(18, 26)),
         "mistral-7b": _preset(down=_layers(29, 30)),
         "llama-3-8b": _preset(gate=_layers(11, 15), up=_layers(18, 24)),
