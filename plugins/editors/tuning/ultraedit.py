@@ -141,7 +141,7 @@ class UltraEdit(Batched):
 
         ``keys`` are tokens by inputs, ``slopes`` tokens by outputs.
         """
-        hats, state = [], {}
+        hats, state = list[Tensor](), dict[str, Tensor]()
         for side, vectors in (("keys", keys.double()), ("gradients", slopes.double())):
             name = f"{matrix.name}.{side}"
             known = _statistics(past, name, vectors).including(vectors)
