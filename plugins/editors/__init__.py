@@ -15,6 +15,7 @@ EDITORS = {
     "grace": ("grace.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
     "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
+    "ultraedit": ("tuning.ultraedit:UltraEdit", "Normalised gradients (Gu et al., 2025)"),
     "prompt": ("in_context.prompt:Prompt", "The new fact in front of every prompt"),
     "memory": (
         "in_context.memory:Memory",

@@ -24,6 +24,7 @@ MUST = {
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
     "plugins/commands/studies/reproduce/listing.py": 200,
+    "plugins/editors/tuning/ultraedit.py": 250,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,

@@ -25,10 +25,10 @@ from edit_harness.registry.settings import Count
 
 from .._search import bases
 from .._search.bases import Batched, Prepared
+from .._search.factors import factors
 from .._search.texts import teacher_forced
 from ..in_context import lessons
 from ..sources import EASYEDIT, MEND, OURS
-from .factors import changes
 from .network import Made, Network, load, read_checkpoint, save
 from .training import Settings, Training, told
 
@@ -123,7 +123,8 @@ class Mend(Settings, Batched, Prepared[Shared]):
             return []
         shared = self.ready(model)
         texts = [[teacher_forced(model, request) for request in batch] for batch in batches]
-        made, losses = changes(model, shared.network, shared.matrices, texts)
+        found, losses = factors(model, shared.matrices, texts)
+        made = shared.network.changes(shared.matrices, found)
         return [
             Edit(weights, info={"loss": loss}) for weights, loss in zip(made, losses, strict=True)
         ]

@@ -20,8 +20,11 @@ from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from edit_harness import DataError
+from edit_harness.edits import Delta
 from edit_harness.files import replacing
 from edit_harness.model.architecture import Projection
+
+from .._search.factors import Factors
 
 EPSILON = 1e-7
 """Added to a standard deviation before it divides."""
@@ -138,6 +141,17 @@ class Network(nn.Module):
         among_equals = self.shapes[:index].count(shape)
         new_x, new_g = self.transforms[str(shape)](among_equals, x, g)
         return new_x, self.lrs[index] * new_g
+
+    def changes(
+        self, matrices: Sequence[Projection], found: Sequence[Factors]
+    ) -> list[dict[str, Delta]]:
+        """Return each edit's changes, differentiable in the parameters, with a rank for each token."""
+        edits: list[dict[str, Delta]] = [{} for _ in found[0].sizes]
+        for index, (matrix, own) in enumerate(zip(matrices, found, strict=True)):
+            new_x, new_g = (t.split(own.sizes) for t in self(index, own.inputs, own.gradients))
+            for edit, x, g in zip(edits, new_x, new_g, strict=True):
+                edit |= matrix.low_rank(x.T, g)
+        return edits
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from edit_harness.model.architecture import Projection
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 
+from .._search.factors import factors
 from .._search.texts import Text
 from ..in_context.lessons import Lesson
-from .factors import changes
 from .network import Network, copies
 
 HELD_OUT = 0.1
@@ -190,7 +190,8 @@ class Training:
         batches = [[Text.of(split(lesson.prompt, lesson.target))] for lesson in lessons]
         others = [Text.of(split(lesson.other, lesson.other_answer)) for lesson in lessons]
         rephrased = [Text.of(split(a, l.target)) for a, l in zip(asked, lessons, strict=True)]
-        made, _ = changes(self.model, self.network, self.matrices, batches)
+        found, _ = factors(self.model, self.matrices, batches)
+        made = self.network.changes(self.matrices, found)
         edits = [edit for edit in map(Edit, made) for _ in range(2)]
         texts = [text for pair in zip(rephrased, others, strict=True) for text in pair]
         after = self._log_probabilities(texts, edits)
