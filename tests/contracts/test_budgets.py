@@ -23,6 +23,8 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what may not be exceeded."""
 NEW = {
     "plugins/commands/studies/reproduce/listing.py": 200,
+    "plugins/editors/memories/memoir.py": 250,
+    "plugins/editors/memories/residual.py": 250,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,
