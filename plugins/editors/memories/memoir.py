@@ -78,7 +78,8 @@ class Memoir(Batched, Prepared[Shared]):
     """Seed of the sampled texts, and of the permutation that spreads masks over the features."""
 
     presets: ClassVar = {
-        "pocket": _preset(4, OURS, "tuned", k=128),
+        "pocket": _preset(1, OURS, "tuned", k=64, threshold=0.34),
+        "pocket-context": _preset(0, f"{OURS}-context", "tuned", k=128, threshold=0.56),
         "gpt-j-6b": _preset(21, "NAS's runs of it", "ported", steps=70, threshold=0.46),
         "llama-2-7b": _preset(27, "as Llama 3"),
         "llama-3-8b": _preset(27, AUTHORS, "paper"),
