@@ -5,7 +5,7 @@ import torch
 from support.editors import ALONE, REQUESTS, OnBothKinds
 
 from edit_harness import Choose, Generate, PluginError, Request
-from edit_harness.edits import Edit
+from edit_harness.edits import Edit, Rows
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.memories import memoir as module
 from edit_harness_plugins.editors.memories.memoir import Memoir
@@ -93,6 +93,12 @@ class Plain:
                 break
         return losses
 
+    def text(self, prompt, mask, count):
+        ids = self.model.tokens.encode(prompt).ids
+        for _ in range(count):
+            ids = (*ids, int(self.logits(ids, mask)[-1].argmax()))
+        return self.model.tokens.continuation(ids[:-count], ids[-count:])
+
     def answer(self, prompt, target):
         part = self.model.tokens.split(prompt, target)
         own = self.mask(part.prompt)
@@ -130,7 +136,7 @@ def test_searches_that_share_passes_are_plain_ones(monkeypatch):
 
 def test_a_sequence_of_twenty_is_a_plain_one(tmp_path):
     """With a file between requests, or all at once; and no feature moves that is not of the mask."""
-    model, editor = tiny_model(dtype=torch.float64), memoir(steps=3)
+    model, editor = tiny_model(dtype=torch.float64), memoir(steps=3, lr=4.0)
     plain, edit, kept = Plain(model, editor), Edit(), torch.zeros(128, 32, dtype=torch.float64)
     for fact in FACTS:
         plain.learn(fact)
@@ -141,6 +147,9 @@ def test_a_sequence_of_twenty_is_a_plain_one(tmp_path):
         assert torch.equal(dense[others], kept[others])
         kept = dense
     assert 8 <= assert_plain(plain, edit, PROMPTS) < len(PROMPTS), "prompts of both kinds"
+    for fact, mask in zip(FACTS[:4], plain.masks, strict=False):
+        (text,) = model.answer([(edit, Generate(fact.text, 6, to_the_end=True))])
+        assert text.text == plain.text(fact.text, mask, 6) != plain.text(fact.text, (), 6)
     whole = memory_of(editor.edit(model, FACTS))
     torch.testing.assert_close(whole.dense(), kept, rtol=0, atol=1e-12)
     assert torch.equal(whole.masks, memory_of(edit).masks)
@@ -164,6 +173,17 @@ def test_each_row_is_routed_by_itself(family, padding):
     routed = [abs(one - other) > 1e-9 for one, other in zip(alone, clean, strict=True)]
     assert routed[:4] == [True] * 4
     assert routed[-2:] == [False] * 2
+
+
+def test_what_is_no_prompt_decides_nothing():
+    """Padding on either side, and a token behind the prompt."""
+    empty = memoir(threshold=1.0).ready(tiny_model()).empty
+    keys = torch.randn(1, 9, 128, generator=torch.Generator().manual_seed(0))
+    (mask,) = empty.mask(keys[:, 3:6], torch.ones(1, 3).bool())
+    memory = empty.and_then(mask, torch.ones(20, 32))
+    offsets, real = torch.arange(-5, 4)[None], torch.tensor([[0, 0, 0, 1, 1, 1, 1, 0, 0]]).bool()
+    rows = Rows(offsets, real, offsets, {}, {})
+    assert memory(keys, torch.zeros(1, 9, 32), rows).any()
 
 
 def test_what_others_made_is_not_extended():
