@@ -13,6 +13,7 @@ EDITORS = {
     "pmet": ("locate.pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
     "alphaedit": ("locate.alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
     "grace": ("grace.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
+    "memoir": ("memories.memoir:Memoir", "A memory that edits share sparsely (Wang et al., 2025)"),
     "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
     "ultraedit": ("tuning.ultraedit:UltraEdit", "Normalised gradients (Gu et al., 2025)"),
@@ -40,3 +41,5 @@ def edit_harness_register_adaptors(register: Register) -> None:
     register(
         "codebook", f"{__name__}.grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"
     )
+    memory = f"{__name__}.memories.residual:ResidualMemory"
+    register("residual-memory", memory, "A matrix that known prompts open in part (MEMOIR)")

@@ -25,6 +25,8 @@ NEW = {
     "plugins/editors/in_context/memory.py": 250,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/editors/tuning/ultraedit.py": 250,
+    "plugins/editors/memories/memoir.py": 250,
+    "plugins/editors/memories/residual.py": 250,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,

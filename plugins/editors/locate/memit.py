@@ -26,10 +26,11 @@ from edit_harness.registry.settings import Count, Positive
 
 from .._search import bases
 from .._search.bases import Batched, Prepared, in_groups
+from .._search.contexts import BARE, checked, fill, sampled
 from .._search.suffix import LastTokens, behind, through
 from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
-from .value_search import BARE, Fields, Found, Settings, alike, checked, fill, sampled, search
+from .value_search import Fields, Found, Settings, alike, search
 
 STARTS = ("The", "Therefore", "Because", "I", "You")
 """How the sampled contexts begin, one for each."""

@@ -21,10 +21,11 @@ from edit_harness.registry.settings import Natural, Positive
 
 from .._search import bases
 from .._search.bases import Prepared, in_groups
+from .._search.contexts import checked, sampled
 from .._search.texts import FactToken
 from ..covariance import covariance
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
-from .value_search import Fields, Found, Settings, alike, checked, sampled, search
+from .value_search import Fields, Found, Settings, alike, search
 
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:

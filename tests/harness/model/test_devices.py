@@ -27,6 +27,7 @@ from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
 from edit_harness_plugins.editors.locate.memit import Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
 from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.memories.memoir import Memoir
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
 from edit_harness_plugins.editors.tuning.lora import Lora
 from edit_harness_plugins.loading import trial
@@ -51,6 +52,7 @@ EDITORS = {
     "ft-l": ConstrainedFineTuning(layer=0, lr=1e-3, bias=False, steps=3, epsilon=2e-3),
     "lora": Lora(targets=(), steps=2, lr=1e-3, rank=2),
     "grace down": Grace(layer=1, module="down", steps=3, epsilon=1.0),
+    "memoir": Memoir(layer=1, k=20, steps=3, threshold=0.3, background=4),
 }
 
 

@@ -13,10 +13,10 @@ from edit_harness.registry.settings import Named, configure, shape_of
 from edit_harness.run.assembly import check_requests
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors import EDITORS
+from edit_harness_plugins.editors._search import contexts
 from edit_harness_plugins.editors.covariance import collect, find, save
 from edit_harness_plugins.editors.grace.grace import Grace
 from edit_harness_plugins.editors.in_context.prompt import WORDINGS, Prompt
-from edit_harness_plugins.editors.locate import value_search as contexts
 from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.locate.value_search import Settings, search
 from edit_harness_plugins.editors.none import Unedited

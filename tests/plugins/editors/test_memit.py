@@ -19,6 +19,7 @@ from edit_harness.interfaces import Making
 from edit_harness.registry.settings import settings
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness.testing.fixtures import gain
+from edit_harness_plugins.editors._search.contexts import fill
 from edit_harness_plugins.editors.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
@@ -26,7 +27,6 @@ from edit_harness_plugins.editors.locate.emmet import Emmet
 from edit_harness_plugins.editors.locate.memit import STARTS, Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
 from edit_harness_plugins.editors.locate.rome import Rome, RRome
-from edit_harness_plugins.editors.locate.value_search import fill
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 FIELDS = {"steps": 5, "lr": 0.5, "weight_decay": 0.5, "clamp": 2.0, "contexts": CONTEXTS}
