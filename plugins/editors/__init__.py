@@ -13,6 +13,7 @@ EDITORS = {
     "pmet": ("locate.pmet:Pmet", "MEMIT with attention in the search (Li et al., 2024)"),
     "alphaedit": ("locate.alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
     "grace": ("grace.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
+    "wise": ("memories.wise:Wise", "A trained copy of one MLP matrix (Wang et al., 2024)"),
     "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
     "prompt": ("in_context.prompt:Prompt", "The new fact in front of every prompt"),
@@ -33,4 +34,8 @@ def edit_harness_register_adaptors(register: Register) -> None:
     """Name the adaptors that edits are stored with."""
     register(
         "codebook", f"{__name__}.grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"
+    )
+    memories = f"{__name__}.memories.side:SideMemories"
+    register(
+        "side-memories", memories, "Copies of a matrix that some prompts are answered from (WISE)"
     )

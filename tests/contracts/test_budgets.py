@@ -22,6 +22,9 @@ MUST = {
 }
 """Lines of .py files, docstrings and blanks included: what may not be exceeded."""
 NEW = {
+    "plugins/editors/memories/side.py": 250,
+    "plugins/editors/memories/side_training.py": 250,
+    "plugins/editors/memories/wise.py": 250,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,

@@ -1,0 +1,1 @@
+"""Editors that keep facts beside the model, and say for each text whether they are asked."""
