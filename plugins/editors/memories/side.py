@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from transformers.activations import ACT2FN
 
 from edit_harness.edits import Rows
 from edit_harness.model.hooks import at_least_fp32
@@ -99,6 +98,9 @@ def distance(activation: str, outputs: Tensor, added: Tensor, prompt: Tensor) ->
 
     The activation function is applied to the map's outputs, as in the authors' code.
     """
+    # At the top it would change the environment of a process that only lists editors.
+    from transformers.activations import ACT2FN
+
     function, clean = ACT2FN[activation], at_least_fp32(outputs)
     moved = (function(clean + added) - function(clean)).norm(dim=-1)
     return (moved * prompt).sum(1) / prompt.sum(1)
