@@ -44,7 +44,7 @@ class Fields:
     """Of the matrix's entries, those that may move, drawn anew for each copy."""
     box: Positive = 1.0
     """How far an entry may move."""
-    save_every: Count = 500
+    save_every: Count = FROM_PRESET
     """Requests that one copy learns; the next begins at W."""
     merge_every: Count = 1000
     """Requests after which their copies become one; whole copies count."""

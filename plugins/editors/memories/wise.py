@@ -44,11 +44,21 @@ ACTIVATIONS = ("hidden_activation", "hidden_act", "activation_function", "activa
 """Where configurations of transformers name the activation function."""
 PER_ENTRY = 12
 """Bytes that a lesson needs for each entry of the matrix: change, gradient, and which may move."""
+POCKET = {
+    "module": "up",
+    "steps": 40,
+    "lr": 0.3,
+    "alpha": 1.0,
+    "beta": 5.0,
+    "gamma": 2.0,
+    "act_ratio": 0.7,
+    "save_every": 5,
+}
 
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
     llama = {"layer": layer, "module": "down", "steps": 70, "lr": 1.0, "act_ratio": 0.88}
-    margins = {"alpha": 5.0, "beta": 20.0, "gamma": 10.0}
+    margins = {"alpha": 5.0, "beta": 20.0, "gamma": 10.0, "save_every": 500}
     return Preset({**llama, **margins, **values}, source, origin)
 
 
@@ -75,7 +85,7 @@ class Wise(Fields, Batched, Prepared[Shared]):
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default ten are sampled."""
 
     presets: ClassVar = {
-        "pocket": _preset(4, OURS, "tuned"),
+        "pocket": _preset(1, OURS, "tuned", **POCKET),
         "gpt2-xl": _preset(8, EASYEDIT, module="up", steps=40, act_ratio=0.8),
         "gpt-j-6b": _preset(21, EASYEDIT, "paper", alpha=15.0, beta=40.0, gamma=20.0),
         "llama-2-7b": _preset(27, EASYEDIT, "paper"),

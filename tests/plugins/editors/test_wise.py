@@ -21,7 +21,14 @@ CONTEXTS = ("{}", "The sun rose. {}")
 
 def wise(**fields):
     margins = {"alpha": 0.2, "beta": 2.0, "gamma": 1.0, "act_ratio": 0.8}
-    usual = {"layer": 1, "module": "down", "steps": 6, "lr": 0.5, "contexts": CONTEXTS}
+    usual = {
+        "layer": 1,
+        "module": "down",
+        "steps": 6,
+        "lr": 0.5,
+        "contexts": CONTEXTS,
+        "save_every": 500,
+    }
     return Wise(**usual | margins | fields)
 
 
