@@ -14,6 +14,7 @@ EDITORS = {
     "alphaedit": ("locate.alphaedit:AlphaEdit", "MEMIT in a null space (Fang et al., 2025)"),
     "grace": ("grace.grace:Grace", "A codebook beside one MLP map (Hartvigsen et al., 2023)"),
     "memoir": ("memories.memoir:Memoir", "A memory that edits share sparsely (Wang et al., 2025)"),
+    "wise": ("memories.wise:Wise", "A trained copy of one MLP matrix (Wang et al., 2024)"),
     "mend": ("mend.mend:Mend", "A trained network edits by gradients (Mitchell et al., 2022)"),
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
     "ultraedit": ("tuning.ultraedit:UltraEdit", "Normalised gradients (Gu et al., 2025)"),
@@ -43,3 +44,7 @@ def edit_harness_register_adaptors(register: Register) -> None:
     )
     memory = f"{__name__}.memories.residual:ResidualMemory"
     register("residual-memory", memory, "A matrix that known prompts open in part (MEMOIR)")
+    memories = f"{__name__}.memories.side:SideMemories"
+    register(
+        "side-memories", memories, "Copies of a matrix that some prompts are answered from (WISE)"
+    )

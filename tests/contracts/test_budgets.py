@@ -23,6 +23,9 @@ MUST = {
 """Lines of .py files, docstrings and blanks included: what may not be exceeded."""
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
+    "plugins/editors/memories/side.py": 250,
+    "plugins/editors/memories/side_training.py": 250,
+    "plugins/editors/memories/wise.py": 250,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/editors/tuning/ultraedit.py": 250,
     "plugins/editors/memories/memoir.py": 250,
