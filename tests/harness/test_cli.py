@@ -7,49 +7,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from support.builders import record
-from support.commands import failed
+from support.builders import people, record
+from support.commands import failed, stored
 
 import edit_harness
 import edit_harness_plugins
 from edit_harness import cli
-from edit_harness.cli import main
-from edit_harness.testing.tiny import tiny_model
 
 FAST = "steps=3,context_count=1"
 
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
-    """Run a command in an empty folder; return its result with stdout and stderr apart."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
-
-    def tell(*args):
-        return CliRunner().invoke(main, [str(arg) for arg in args])
-
-    return tell
-
-
-@pytest.fixture
 def folder(tmp_path) -> Path:
     """A tiny random GPT-2 on disk."""
-    path = tmp_path / "tiny"
-    model = tiny_model()
-    model.module.save_pretrained(path)
-    model.tokens.tokenizer.save_pretrained(path)
-    return path
+    return stored(tmp_path)
 
 
 @pytest.fixture
-def facts(tmp_path) -> Path:
+def facts(tmp_path) -> str:
     """Three records of CounterFact's schema."""
-    path = tmp_path / "facts.json"
-    names = ("Ada", "Bob", "Ann")
-    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
-    return path
+    return people(tmp_path, ("Ada", "Bob", "Ann"))
 
 
 def rome(tell, *args):
@@ -222,13 +199,6 @@ def test_missing_statistics_name_the_command_that_makes_them(tell, folder, facts
     assert "are there" in tell(*prepare).stdout
 
 
-def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
-    tell("ls")
-    tell("show", "rome")
-    assert not list(tmp_path.iterdir())
-    assert shutil.which("edit-harness", path=Path(sys.executable).parent)
-
-
 def test_try_shows_both_sides(tell):
     result = tell("try", "--editor-args", FAST, "--prompt", "{} is a citizen of", "--subject",
                   "Sophia Loren", "--target", "Japan", "--ask", "Umberto Eco is a citizen of")  # fmt: skip
@@ -239,10 +209,14 @@ def test_try_shows_both_sides(tell):
     assert logits[0] == shown["max_logit"] == max(logits)
 
 
-def test_version_and_help(tell):
+def test_version_and_help_and_nothing_is_left_in_the_working_folder(tell, tmp_path):
     assert tell("--version").stdout.startswith("edit-harness 0.")
     assert "--editor rome --task counterfactplus" in " ".join(tell("--help").stdout.split())
     assert "check" in tell("plugins", "--help").stdout
+    tell("ls")
+    tell("show", "rome")
+    assert not list(tmp_path.iterdir())
+    assert shutil.which("edit-harness", path=Path(sys.executable).parent)
 
 
 def test_a_run_that_is_there_already_says_that_it_is_read_back(tell, tmp_path):

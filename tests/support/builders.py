@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from edit_harness import Case, Probe, Request, Scores
+from edit_harness import Case, Choose, Probe, Request, Scores
 from edit_harness.folder.log import encoded
 from edit_harness.folder.manifest import Identity, Manifest, ModelInfo, as_json, decoded
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
@@ -132,6 +132,17 @@ def stored(folder: Path, *records: Any, name: str = "facts.json") -> str:
     """Write records to a file, and return its path."""
     (folder / name).write_text(json.dumps(records), encoding="utf-8")
     return str(folder / name)
+
+
+def people(folder: Path, names: Sequence[str], name: str = "facts.json") -> str:
+    """Write records of the named, and return the file's path."""
+    return stored(folder, *(record(i, subject=own) for i, own in enumerate(names)), name=name)
+
+
+def cases(count: int) -> list[Case]:
+    """Return so many cases of one fact."""
+    probe = Probe("efficacy", Choose(REQUEST.text, (REQUEST.target_new, REQUEST.target_true)))
+    return [Case(str(i), (REQUEST,), (probe,)) for i in range(count)]
 
 
 def question(**fields: Any) -> dict[str, Any]:

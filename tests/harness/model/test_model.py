@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from support.generation import passes
 
 from edit_harness import (
     Choose,
@@ -185,31 +186,19 @@ def test_neither_batch_nor_padding_moves_a_score(family, dtype, atol):
         assert_same(model.answer(questions), expected, atol)
 
 
-def rows_of_passes(model):
-    """Count the rows and the widths of coming passes, the model's trials apart."""
-    shapes = []
-    assert model.sees(32)
-    assert model.starts_at(1)
-    model.module.register_forward_pre_hook(
-        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
-        with_kwargs=True,
-    )
-    return shapes
-
-
 def test_batches_keep_to_their_limits():
     model = tiny_model(batch_rows=3, batch_tokens=40)
-    shapes = rows_of_passes(model)
+    assert model.sees(32)  # its trial is not to be seen
     model.packs = False  # one tree would hold all of them
-    model.answer([(Edit(), query) for query in QUERIES])
+    with passes(model) as shapes:
+        model.answer([(Edit(), query) for query in QUERIES])
     assert len(shapes) > 3
     assert all(rows <= 3 and (rows * width <= 40 or rows == 1) for rows, width in shapes)
 
 
 def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
     model = tiny_model(n_positions=8)
-    shapes = rows_of_passes(model)
-    with pytest.raises(TooLongError):
+    with passes(model) as shapes, pytest.raises(TooLongError):
         model.answer([(Edit(), Choose("Ada", ("Paris",))), (Edit(), NextToken("Ada " * 9))])
     assert not shapes
 

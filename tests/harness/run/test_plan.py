@@ -1,5 +1,5 @@
 import pytest
-from support.plans import cases
+from support.builders import cases
 
 from edit_harness import Case, Request, UsageError
 from edit_harness.interfaces import Regime

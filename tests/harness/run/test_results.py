@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from support.builders import record, replace, with_entries
+from support.builders import people, replace, with_entries
 from support.loops import Push
 from support.oracles import bent
 
@@ -41,22 +41,16 @@ def read_only(tmp_path_factory):
 
     @cache
     def run(regime=SINGLE, editor=""):
-        given = {"task_args": {"data": facts_in(folder)}, "output": folder / "results"}
+        given = {"task_args": {"data": people(folder, NAMES)}, "output": folder / "results"}
         return eh.evaluate(editor or Push(), "counterfact", tiny_model(), regime=regime, **given)
 
     return run
 
 
-def facts_in(folder):
-    path = folder / "facts.json"
-    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
-    return str(path)
-
-
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run an editor on seven records and a tiny model."""
-    given = {"task_args": {"data": facts_in(tmp_path)}, "output": tmp_path / "results"}
+    given = {"task_args": {"data": people(tmp_path, NAMES)}, "output": tmp_path / "results"}
 
     def evaluate(editor=None, **changes):
         return eh.evaluate(editor or Push(), "counterfact", model, **{**given, **changes})

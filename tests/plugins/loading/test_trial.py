@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from support.builders import record
-from support.editors import stored_records
+from support.builders import people
 from support.loops import CASES
 
 import edit_harness as eh
@@ -119,8 +118,7 @@ def test_the_floor_is_that_of_rounding(dtype, bits):
 
 
 def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
-    records = [record(i, subject=n) for i, n in enumerate(("Ada", "Bob"))]
-    facts = stored_records(tmp_path / "facts.json", records)
+    facts = people(tmp_path, ("Ada", "Bob"))
 
     def evaluate(dtype):
         return eh.evaluate(
