@@ -103,10 +103,6 @@ def cases():
     return [eh.Case("0", (request,), tuple(probes))]
 
 
-def test_full_precision_is_no_preview():
-    assert trial.preview(tiny_model(), cases()) is None
-
-
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)])
 def test_the_floor_is_that_of_rounding(dtype, bits):
     """A divergence goes with the square of a change, and the change is some roundings of a logit."""
@@ -139,3 +135,4 @@ def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
     assert f"< {floor:.2g}" in half.table(), "an edit of nearly nothing drowns in rounding"
     assert "<" not in full.table()
     assert full.folder.manifest().preview is None
+    assert trial.preview(tiny_model(), cases()) is None
