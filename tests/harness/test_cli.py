@@ -74,10 +74,15 @@ def test_combinations_end_in_one_table(tell, tmp_path):
     assert len(list((tmp_path / "results").iterdir())) == len(pairs)
 
 
-def test_settings_reach_the_editors_that_have_them(tell):
+def test_settings_samples_and_metrics_are_chosen(tell):
     result = tell("-e", "none,rome", "--editor-args", FAST, "-L", 1)
     assert result.exit_code == 0, result.stderr
     failed(tell("-e", "none,prompt", "--editor-args", "layer=1"), 2, "none of none, prompt has")
+    result = tell("-e", "none", "--samples", "1,0", "--metrics", "success", "--json")
+    found = json.loads(result.stdout)
+    assert found["cases"] == 2
+    assert not any("NKL" in key for key in found["results"])
+    failed(tell("-e", "none", "--samples", "no-such"), 2, "the task has no case 'no-such'")
 
 
 def test_json_is_all_there_is_on_stdout(tell):
@@ -86,14 +91,6 @@ def test_json_is_all_there_is_on_stdout(tell):
     estimate = [k for k in found["results"] if k.startswith("post_NS+")]
     assert sorted(estimate) == [f"post_NS+{kind},single" for kind in ("", "_high", "_low", "_n")]
     assert rome(tell, "-q").stderr == ""
-
-
-def test_samples_and_metrics_are_chosen(tell):
-    result = tell("-e", "none", "--samples", "1,0", "--metrics", "success", "--json")
-    found = json.loads(result.stdout)
-    assert found["cases"] == 2
-    assert not any("NKL" in key for key in found["results"])
-    failed(tell("-e", "none", "--samples", "no-such"), 2, "the task has no case 'no-such'")
 
 
 def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch):
@@ -114,7 +111,7 @@ def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch)
     failed(configured("edtor = 'none'\n"), 2, "no flag 'edtor'; did you mean editor")
 
 
-def test_a_misspelt_variable_is_told(tell, monkeypatch):
+def test_variables_that_are_read_are_known_and_others_are_told(tell, monkeypatch):
     """Item 18 of issue I."""
     monkeypatch.setenv("EDIT_HARNESS_LIMT", "3")
     monkeypatch.setenv("EDIT_HARNESS_BATCH_SIZE", "3")
@@ -124,9 +121,6 @@ def test_a_misspelt_variable_is_told(tell, monkeypatch):
         "note     the variable EDIT_HARNESS_LIMT means nothing here; "
         "did you mean EDIT_HARNESS_LIMIT?\n"
     )
-
-
-def test_every_variable_that_is_read_is_known():
     own = [Path(package.__path__[0]) for package in (edit_harness, edit_harness_plugins)]
     texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}

@@ -170,6 +170,19 @@ def edit_harness_register_editors(register):
     register("nothing", Nothing, "Does nothing")
 """
 """A plugin in one file."""
+QUIZ = """
+from edit_harness import Task, hookimpl
+
+class Quiz(Task):
+    def cases(self):
+        return []
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz-night", Quiz, "Questions")
+    register("lazy-quiz", f"{__name__}:Quiz")
+"""
+"""One whose second name is loaded when it is asked for."""
 
 
 def distribution(
