@@ -220,22 +220,18 @@ def test_a_smaller_limit_leaves_all_cases_to_be_scored(run, made):
     assert {line.split()[-1] for line in result.stdout.splitlines()[1:]} == {"2"}
 
 
-def test_other_metrics_are_scored_without_touching_the_results(made):
-    folder = made("-t", "rule-edit")
-    before = (folder / "results.json").read_text()
-    result = invoked("score", folder, "--metrics", "rule-locality")
-    rows = [line.split()[0] for line in result.stdout.splitlines()]
-    assert rows[1:] == ["Loc", "Loc-exact", "Loc-sem"]
-    assert (folder / "results.json").read_text() == before
-
-
-def test_a_case_is_shown_with_replies_and_verdicts(made):
+def test_cases_are_shown_and_other_metrics_scored_without_touching_the_results(made):
     folder = made("-t", "rule-edit")
     shown = invoked("case", folder, "rectangle_area").stdout
     for part in ("-> A = x + y", "efficacy", "understanding", "[direct]", "[same_shape]"):
         assert part in words(shown)
     data = json.loads(invoked("case", folder, "rectangle_area", "--json").stdout)
     assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
+    before = (folder / "results.json").read_text()
+    result = invoked("score", folder, "--metrics", "rule-locality")
+    rows = [line.split()[0] for line in result.stdout.splitlines()]
+    assert rows[1:] == ["Loc", "Loc-exact", "Loc-sem"]
+    assert (folder / "results.json").read_text() == before
 
 
 @pytest.mark.parametrize("wording", SHIPPED)
