@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.builders import EDITOR, record
+from support.builders import EDITOR, people, record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
@@ -40,15 +40,8 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     return eh.evaluate(
         "rome", "counterfactplus", tiny_model(), editor_args=ROME,
-        task_args={"data": facts(folder)}, output=folder / "results",
+        task_args={"data": people(folder, NAMES)}, output=folder / "results",
     )  # fmt: skip
-
-
-def facts(folder, names=NAMES):
-    """Write records of the named, and return the file's path."""
-    records = [record(i, subject=name) for i, name in enumerate(names)]
-    (folder / "facts.json").write_text(json.dumps(records))
-    return str(folder / "facts.json")
 
 
 REQUEST = eh.Request("{} lives in", "Ada Lovelace", "Oslo", "Paris")
@@ -64,7 +57,7 @@ def evaluate(tmp_path, model):
             "task": "counterfactplus",
             "model": model,
             "editor_args": ROME if changes.get("editor", "rome") == "rome" else {},
-            "task_args": {"data": facts(tmp_path)},
+            "task_args": {"data": people(tmp_path, NAMES)},
             "output": tmp_path / "results",
         }
         return eh.evaluate(**{**settings, **changes})
@@ -102,6 +95,9 @@ def test_a_run_says_what_it_has_and_where_it_comes_from(whole):
     (segment,) = manifest.segments
     assert segment.environment["torch"] == torch.__version__
     assert (manifest.label, manifest.cases) == ("rome[C=I]", ["0", "1", "2", "3"])
+    # Item 11 of issue I: by metrics that say so.
+    share = whole.estimates["pre_NS"].value
+    assert dict(remarks(whole))["before"] == f"the unedited model has NS {share:.1%}"
 
 
 def test_every_number_follows_from_what_is_stored(whole):
@@ -270,12 +266,6 @@ def test_conflicting_edits_are_named_and_can_be_left_out(evaluate, tmp_path):
     assert limited.planned == ["0", "1"]
 
 
-def test_a_run_says_how_many_true_answers_the_unedited_model_knows(whole):
-    """Item 11 of issue I: by metrics that say so."""
-    share = whole.estimates["pre_NS"].value
-    assert dict(remarks(whole))["before"] == f"the unedited model has NS {share:.1%}"
-
-
 @pytest.mark.parametrize("changed", [1e-7, 1e-4])
 def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, changed):
     """Item 10 of issue I: what no table shows as another number."""
@@ -287,7 +277,7 @@ def test_an_edit_that_changes_next_to_nothing_is_a_no_op(evaluate, changed):
 
 
 def test_a_case_that_is_none_is_no_edit_that_changed_nothing(evaluate, tmp_path):
-    data = json.loads(Path(facts(tmp_path)).read_text())
+    data = json.loads(Path(people(tmp_path, NAMES)).read_text())
     data[0]["requested_rewrite"]["target_new"] = data[0]["requested_rewrite"]["target_true"]
     (tmp_path / "one.json").write_text(json.dumps(data))
     run = evaluate(editor="none", task_args={"data": str(tmp_path / "one.json")})
@@ -329,7 +319,9 @@ def test_what_was_interrupted_stays_planned(evaluate):
 def test_samples_and_limits_make_one_folder_in_the_tasks_order(tmp_path, model):
     """Item 3 of issue I: what was chosen comes together, whatever the order of the commands."""
     plugins = Plugins.installed()
-    benchmark = make_benchmark(plugins, "counterfact", {"data": facts(tmp_path)}, model.source)
+    benchmark = make_benchmark(
+        plugins, "counterfact", {"data": people(tmp_path, NAMES)}, model.source
+    )
 
     def run(**chosen):
         spec = RunSpec("none", "counterfact")
@@ -365,7 +357,7 @@ def test_settings_that_are_none_are_told_before_there_is_a_folder(tmp_path, give
 def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
     """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
     folder = tmp_path / "model"
-    settings = {"task_args": {"data": facts(tmp_path, NAMES[:1])}, "output": tmp_path / "results"}
+    settings = {"task_args": {"data": people(tmp_path, NAMES[:1])}, "output": tmp_path / "results"}
 
     def run(**more):
         return eh.evaluate("none", "counterfact", str(folder), **settings, **more)

@@ -7,49 +7,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from support.builders import record
-from support.commands import failed
+from support.builders import people, record
+from support.commands import failed, stored
 
 import edit_harness
 import edit_harness_plugins
 from edit_harness import cli
-from edit_harness.cli import main
-from edit_harness.testing.tiny import tiny_model
 
 FAST = "steps=3,context_count=1"
 
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
-    """Run a command in an empty folder; return its result with stdout and stderr apart."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
-
-    def tell(*args):
-        return CliRunner().invoke(main, [str(arg) for arg in args])
-
-    return tell
-
-
-@pytest.fixture
 def folder(tmp_path) -> Path:
     """A tiny random GPT-2 on disk."""
-    path = tmp_path / "tiny"
-    model = tiny_model()
-    model.module.save_pretrained(path)
-    model.tokens.tokenizer.save_pretrained(path)
-    return path
+    return stored(tmp_path)
 
 
 @pytest.fixture
-def facts(tmp_path) -> Path:
+def facts(tmp_path) -> str:
     """Three records of CounterFact's schema."""
-    path = tmp_path / "facts.json"
-    names = ("Ada", "Bob", "Ann")
-    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(names)]))
-    return path
+    return people(tmp_path, ("Ada", "Bob", "Ann"))
 
 
 def rome(tell, *args):
@@ -97,10 +74,15 @@ def test_combinations_end_in_one_table(tell, tmp_path):
     assert len(list((tmp_path / "results").iterdir())) == len(pairs)
 
 
-def test_settings_reach_the_editors_that_have_them(tell):
+def test_settings_samples_and_metrics_are_chosen(tell):
     result = tell("-e", "none,rome", "--editor-args", FAST, "-L", 1)
     assert result.exit_code == 0, result.stderr
     failed(tell("-e", "none,prompt", "--editor-args", "layer=1"), 2, "none of none, prompt has")
+    result = tell("-e", "none", "--samples", "1,0", "--metrics", "success", "--json")
+    found = json.loads(result.stdout)
+    assert found["cases"] == 2
+    assert not any("NKL" in key for key in found["results"])
+    failed(tell("-e", "none", "--samples", "no-such"), 2, "the task has no case 'no-such'")
 
 
 def test_json_is_all_there_is_on_stdout(tell):
@@ -109,14 +91,6 @@ def test_json_is_all_there_is_on_stdout(tell):
     estimate = [k for k in found["results"] if k.startswith("post_NS+")]
     assert sorted(estimate) == [f"post_NS+{kind},single" for kind in ("", "_high", "_low", "_n")]
     assert rome(tell, "-q").stderr == ""
-
-
-def test_samples_and_metrics_are_chosen(tell):
-    result = tell("-e", "none", "--samples", "1,0", "--metrics", "success", "--json")
-    found = json.loads(result.stdout)
-    assert found["cases"] == 2
-    assert not any("NKL" in key for key in found["results"])
-    failed(tell("-e", "none", "--samples", "no-such"), 2, "the task has no case 'no-such'")
 
 
 def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch):
@@ -137,7 +111,7 @@ def test_flags_come_from_a_file_and_the_environment(tell, tmp_path, monkeypatch)
     failed(configured("edtor = 'none'\n"), 2, "no flag 'edtor'; did you mean editor")
 
 
-def test_a_misspelt_variable_is_told(tell, monkeypatch):
+def test_variables_that_are_read_are_known_and_others_are_told(tell, monkeypatch):
     """Item 18 of issue I."""
     monkeypatch.setenv("EDIT_HARNESS_LIMT", "3")
     monkeypatch.setenv("EDIT_HARNESS_BATCH_SIZE", "3")
@@ -147,9 +121,6 @@ def test_a_misspelt_variable_is_told(tell, monkeypatch):
         "note     the variable EDIT_HARNESS_LIMT means nothing here; "
         "did you mean EDIT_HARNESS_LIMIT?\n"
     )
-
-
-def test_every_variable_that_is_read_is_known():
     own = [Path(package.__path__[0]) for package in (edit_harness, edit_harness_plugins)]
     texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}
@@ -222,13 +193,6 @@ def test_missing_statistics_name_the_command_that_makes_them(tell, folder, facts
     assert "are there" in tell(*prepare).stdout
 
 
-def test_nothing_is_left_in_the_working_folder(tell, tmp_path):
-    tell("ls")
-    tell("show", "rome")
-    assert not list(tmp_path.iterdir())
-    assert shutil.which("edit-harness", path=Path(sys.executable).parent)
-
-
 def test_try_shows_both_sides(tell):
     result = tell("try", "--editor-args", FAST, "--prompt", "{} is a citizen of", "--subject",
                   "Sophia Loren", "--target", "Japan", "--ask", "Umberto Eco is a citizen of")  # fmt: skip
@@ -239,10 +203,14 @@ def test_try_shows_both_sides(tell):
     assert logits[0] == shown["max_logit"] == max(logits)
 
 
-def test_version_and_help(tell):
+def test_version_and_help_and_nothing_is_left_in_the_working_folder(tell, tmp_path):
     assert tell("--version").stdout.startswith("edit-harness 0.")
     assert "--editor rome --task counterfactplus" in " ".join(tell("--help").stdout.split())
     assert "check" in tell("plugins", "--help").stdout
+    tell("ls")
+    tell("show", "rome")
+    assert not list(tmp_path.iterdir())
+    assert shutil.which("edit-harness", path=Path(sys.executable).parent)
 
 
 def test_a_run_that_is_there_already_says_that_it_is_read_back(tell, tmp_path):

@@ -7,22 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from support.builders import scores
 
-from edit_harness import (
-    Case,
-    Choose,
-    DataError,
-    Distribution,
-    Divergence,
-    Drift,
-    Generate,
-    Key,
-    NextToken,
-    Probe,
-    Request,
-    Scores,
-    Text,
-    Verdict,
-)
+import edit_harness as eh
 from edit_harness.files import dumps
 from edit_harness.folder.encoding import (
     decode_answer,
@@ -41,7 +26,7 @@ from edit_harness.folder.encoding import (
     ],
 )
 def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):
-    request = Request(prompt, subject, "Paris")
+    request = eh.Request(prompt, subject, "Paris")
     assert (request.text, request.statement) == (text, f"{text} Paris")
     assert request.text[: request.subject_end] == before_end
     assert request.target_true == ""
@@ -57,8 +42,8 @@ def test_the_subject_is_put_in_as_it_is(prompt, subject, text, before_end):
     ],
 )
 def test_a_request_that_makes_no_sense(fields, problem):
-    with pytest.raises(DataError, match=problem):
-        Request(*fields)
+    with pytest.raises(eh.DataError, match=problem):
+        eh.Request(*fields)
 
 
 def test_a_request_may_have_no_subject():
@@ -76,15 +61,17 @@ def test_a_request_may_have_no_subject():
 
 def test_white_space_around_texts_is_left_out():
     """Item 1 of issue I: both spellings are one request, one query."""
-    bare = Request("{} lives in", "Ada", "Paris", "Rome")
-    spaced = Request(" {} lives in ", "Ada\t", " Paris", "Rome\n")
+    bare = eh.Request("{} lives in", "Ada", "Paris", "Rome")
+    spaced = eh.Request(" {} lives in ", "Ada\t", " Paris", "Rome\n")
     assert (spaced, spaced.text, asdict(spaced)) == (bare, bare.text, asdict(bare))
     assert (bare.trimmed, len(spaced.trimmed)) == ((), 4)
-    assert Choose("Ada lives in ", (" Paris", "Rome")) == Choose("Ada lives in", ("Paris", "Rome"))
-    assert (Drift("a "), NextToken(" a\n")) == (Drift("a"), NextToken("a"))
-    assert Generate(" Ada lives in ") == Generate("Ada lives in")
-    assert Generate("\nAda lives in\n ").prompt == "\nAda lives in\n", "a new line is meant"
-    assert Generate("").prompt == ""
+    assert eh.Choose("Ada lives in ", (" Paris", "Rome")) == eh.Choose(
+        "Ada lives in", ("Paris", "Rome")
+    )
+    assert (eh.Drift("a "), eh.NextToken(" a\n")) == (eh.Drift("a"), eh.NextToken("a"))
+    assert eh.Generate(" Ada lives in ") == eh.Generate("Ada lives in")
+    assert eh.Generate("\nAda lives in\n ").prompt == "\nAda lives in\n", "a new line is meant"
+    assert eh.Generate("").prompt == ""
 
 
 @pytest.mark.parametrize(
@@ -107,10 +94,10 @@ def test_what_an_edit_leaves_as_it_is():
     """Item 10 of issue I: no measure shows another number."""
 
     def alone(value, argmax=3):
-        return [Scores(((5,),), ((value,),), ((argmax,),))]
+        return [eh.Scores(((5,),), ((value,),), ((argmax,),))]
 
     def pair(new, true, argmax=3):
-        return [Scores(((5,), (6,)), ((new,), (true,)), ((argmax,), (argmax,)))]
+        return [eh.Scores(((5,), (6,)), ((new,), (true,)), ((argmax,), (argmax,)))]
 
     assert unchanged(alone(-1.0), alone(-1.0 + 1e-4))
     assert not unchanged(alone(-1.0), alone(-1.0 + 1e-2))
@@ -119,30 +106,30 @@ def test_what_an_edit_leaves_as_it_is():
     assert unchanged(pair(-9.0, -8.0), pair(-8.9, -8.1, argmax=4))
     assert not unchanged(pair(-9.0, -8.0), pair(-8.0, -9.0)), "another is likelier"
     assert not unchanged(pair(-9.0, -8.0), pair(-9.0, -8.0, argmax=6)), "the true one is right now"
-    assert unchanged([Divergence(0.0, 0.0, 9)], [Divergence(1e-3, 1e-3, 9)])
-    assert not unchanged([Divergence(0.0, 0.0, 9)], [Divergence(0.1, 0.1, 9)])
-    assert unchanged([Text("a")], [Text("a", Verdict("pending"))])
-    assert not unchanged([Text("a")], [Text("b")])
+    assert unchanged([eh.Divergence(0.0, 0.0, 9)], [eh.Divergence(1e-3, 1e-3, 9)])
+    assert not unchanged([eh.Divergence(0.0, 0.0, 9)], [eh.Divergence(0.1, 0.1, 9)])
+    assert unchanged([eh.Text("a")], [eh.Text("a", eh.Verdict("pending"))])
+    assert not unchanged([eh.Text("a")], [eh.Text("b")])
 
 
-CASE = Case(
+CASE = eh.Case(
     "7",
-    (Request("{} is", "Ada", "Paris", "Rome"), Request("{} was", "Bob", "Oslo")),
+    (eh.Request("{} is", "Ada", "Paris", "Rome"), eh.Request("{} was", "Bob", "Oslo")),
     (
-        Probe("efficacy", Choose("Ada is", ("Paris", "Rome")), {"kind": "x"}),
-        Probe("neighborhood", Drift("Bob is")),
-        Probe("neighborhood", NextToken("Bob is")),
-        Probe(
+        eh.Probe("efficacy", eh.Choose("Ada is", ("Paris", "Rome")), {"kind": "x"}),
+        eh.Probe("neighborhood", eh.Drift("Bob is")),
+        eh.Probe("neighborhood", eh.NextToken("Bob is")),
+        eh.Probe(
             "instance",
-            Generate("1 + 1 =", 5, 2, 3, max_tokens=9, to_the_end=True, stop="\n"),
-            key=Key("number", "2", "3", {"unit": "", "steps": True}),
+            eh.Generate("1 + 1 =", 5, 2, 3, max_tokens=9, to_the_end=True, stop="\n"),
+            key=eh.Key("number", "2", "3", {"unit": "", "steps": True}),
         ),
     ),
     {"relation": "P1"},
 )
 
 
-@pytest.mark.parametrize("case", [CASE, Case("8", (), (), problem="no subject")])
+@pytest.mark.parametrize("case", [CASE, eh.Case("8", (), (), problem="no subject")])
 def test_cases_come_back_as_they_were(case):
     assert decode_case(json.loads(dumps(encode_case(case)))) == case
 
@@ -150,13 +137,13 @@ def test_cases_come_back_as_they_were(case):
 @pytest.mark.parametrize(
     "answer",
     [
-        Text("in Paris {} \u2028 \ud800"),
-        Text("x + y", Verdict("undecided", 0.0, True, "not read", "raw")),
-        Text("", Verdict("pending")),
-        Text("", Verdict("unparsed", raw="I cannot say")),
-        Text("x", Verdict("decided", 0.0, ratings={"sexism": -1.0}, served="a/b", swapped=False, usage={"tokens": 12})),
-        Divergence(0.5, 0.25, 7),
-        Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 9), (4,))),
+        eh.Text("in Paris {} \u2028 \ud800"),
+        eh.Text("x + y", eh.Verdict("undecided", 0.0, True, "not read", "raw")),
+        eh.Text("", eh.Verdict("pending")),
+        eh.Text("", eh.Verdict("unparsed", raw="I cannot say")),
+        eh.Text("x", eh.Verdict("decided", 0.0, ratings={"sexism": -1.0}, served="a/b", swapped=False, usage={"tokens": 12})),
+        eh.Divergence(0.5, 0.25, 7),
+        eh.Scores(((1, 2), (3,)), ((-0.5, -1.0), (-2.0,)), ((1, 9), (4,))),
     ],
 )  # fmt: skip
 def test_answers_come_back_as_they_were(answer):
@@ -164,5 +151,5 @@ def test_answers_come_back_as_they_were(answer):
 
 
 def test_distributions_are_not_stored():
-    assert encode_answer(Distribution([0.0], 1.0)) is None
+    assert encode_answer(eh.Distribution([0.0], 1.0)) is None
     assert decode_answer(None) is None

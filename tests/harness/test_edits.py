@@ -125,20 +125,6 @@ def test_changes_that_share_their_memory_come_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "why"),
-    [
-        ({"patch": lambda module: None}, "made of code"),
-        ({"adaptors": {"x": adaptor}}, "class function cannot be saved"),
-    ],
-)
-def test_code_is_not_saved(tmp_path, part, why):
-    with pytest.raises(PluginError, match=why) as e:
-        Edit({NAME: low_rank()}, **part).save(tmp_path / "edit")
-    assert e.value.remedy
-    assert not (tmp_path / "edit").exists()
-
-
-@pytest.mark.parametrize(
     ("made", "asked", "fits"),
     [("a", "a", True), ("a", "b", False), ("a", "", True), ("", "b", True)],
 )
@@ -235,15 +221,19 @@ def test_adaptors_come_back_by_their_names(tmp_path, shifts):
 @pytest.mark.parametrize(
     ("make", "why", "remedy"),
     [
+        (lambda m: {"patch": adaptor}, "made of code", "adaptor"),
+        (lambda m: adaptor, "class function cannot be saved", "register"),
         (lambda m: m.Bare(), "cannot be saved", "make Bare a dataclass"),
         (lambda m: m.Shift(torch.ones(2), [{1, 2}]), "set is not JSON", "tensors or JSON"),
         (lambda m: m.Shift(torch.ones(2), [], float("nan")), "cannot be saved", "tensors or JSON"),
         (lambda m: type("Sub", (m.Shift,), {})(torch.ones(2), []), "class Sub", "register"),
     ],
 )
-def test_adaptors_that_cannot_be_saved(tmp_path, shifts, make, why, remedy):
+def test_what_cannot_be_saved(tmp_path, shifts, make, why, remedy):
+    made = make(shifts)
+    parts = made if isinstance(made, dict) else {"adaptors": {"m": made}}
     with pytest.raises(PluginError, match=why) as e:
-        Edit(adaptors={"m": make(shifts)}).save(tmp_path / "edit")
+        Edit({NAME: low_rank()}, **parts).save(tmp_path / "edit")
     assert remedy in e.value.remedy
     assert not (tmp_path / "edit").exists()
 

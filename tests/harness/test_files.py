@@ -1,10 +1,9 @@
 import hashlib
-import threading
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.judge_server import serving
 
 from edit_harness.errors import DataError, ResourceError
 from edit_harness.files import replacing, sha256_of
@@ -15,45 +14,23 @@ CONTENT = b"some facts\n" * 10_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-@dataclass
-class Reply:
-    status: int = 200
-    body: bytes = CONTENT
-
-
-@dataclass
-class Server:
-    """Gives its replies in turn, the last one for ever."""
-
-    url: str
-    replies: list[Reply]
-    asked: list[str] = field(default_factory=list)
-
-    def remote(self, *paths: str, **changes) -> Remote:
-        urls = tuple(self.url + path for path in paths or ("/facts.json",))
-        return replace(Remote(urls, "facts.json", len(CONTENT), SHA256), **changes)
-
-
 @pytest.fixture
 def server():
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            told.asked.append(self.path)
-            reply = told.replies.pop(0) if len(told.replies) > 1 else told.replies[0]
-            self.send_response(reply.status)
-            self.send_header("Content-Length", str(len(reply.body)))
-            self.end_headers()
-            self.wfile.write(reply.body)
+    """Gives its replies, bodies with a status, in turn, the last one for ever."""
 
-        def log_message(self, *_):
-            pass
+    def got(handler):
+        server.asked.append(handler.path)
+        handler.answer(*(server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]))
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    told = Server(f"http://127.0.0.1:{httpd.server_port}", [Reply()])
-    threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
-    yield told
-    httpd.shutdown()
-    httpd.server_close()
+    with serving() as server:
+        server.replies, server.got = [(CONTENT,)], got
+        yield server
+
+
+def remote(server, *paths, **changes):
+    home = server.url.removesuffix("/v1")
+    urls = tuple(home + path for path in paths or ("/facts.json",))
+    return replace(Remote(urls, "facts.json", len(CONTENT), SHA256), **changes)
 
 
 @pytest.fixture(autouse=True)
@@ -77,38 +54,38 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_file_is_downloaded_once(server, cache, monkeypatch):
-    assert fetch(server.remote()) == cache / "facts.json"
+    assert fetch(remote(server)) == cache / "facts.json"
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert fetch(server.remote()).read_bytes() == CONTENT
+    assert fetch(remote(server)).read_bytes() == CONTENT
     assert server.asked == ["/facts.json"]
     assert names(cache) == {"facts.json"}
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:-1], b"x" * len(CONTENT), b""])
 def test_a_file_damaged_in_the_cache_is_downloaded_again(server, cache, damage):
-    path = fetch(server.remote())
+    path = fetch(remote(server))
     path.write_bytes(damage)
-    assert fetch(server.remote()).read_bytes() == CONTENT
+    assert fetch(remote(server)).read_bytes() == CONTENT
     assert sha256_of(path) == SHA256
 
 
 def test_another_file_than_expected_is_refused(server, cache, waits):
     body = b"<html>Sign in to the network</html>"
-    server.replies = [Reply(body=body)]
+    server.replies = [(body,)]
     with pytest.raises(DataError) as caught:
-        fetch(server.remote())
+        fetch(remote(server))
     assert "facts.json could not be downloaded" in caught.value.cause
     assert all(text in caught.value.cause for text in (SHA256, hashlib.sha256(body).hexdigest()))
     assert names(cache) == set()
 
 
 def test_a_mirror_is_asked_when_the_first_place_has_no_such_file(server, waits):
-    server.replies = [*[Reply(404, b"")] * (1 + downloads.RETRIES), Reply()]
-    assert fetch(server.remote("/gone", "/mirror")).read_bytes() == CONTENT
+    server.replies = [*[(b"", 404)] * (1 + downloads.RETRIES), (CONTENT,)]
+    assert fetch(remote(server, "/gone", "/mirror")).read_bytes() == CONTENT
     assert server.asked[-1] == "/mirror"
-    server.replies = [Reply(404, b"")]
+    server.replies = [(b"", 404)]
     with pytest.raises(DataError, match="/mirror: 404 Client Error: Not Found"):
-        fetch(server.remote("/gone", "/mirror", name="other.json"))
+        fetch(remote(server, "/gone", "/mirror", name="other.json"))
 
 
 def test_a_host_without_an_address_is_said_at_once(cache, waits, monkeypatch):
@@ -122,14 +99,17 @@ def test_a_host_without_an_address_is_said_at_once(cache, waits, monkeypatch):
 def test_offline_and_not_in_the_cache(server, cache, monkeypatch, variable):
     monkeypatch.setenv(variable, "1")
     with pytest.raises(DataError) as caught:
-        fetch(server.remote())
+        fetch(remote(server))
     told = f"facts.json is not in the cache, and {variable}=1 forbids downloads"
     assert caught.value.cause == told
-    assert f"put {server.url}/facts.json at {cache / 'facts.json'}" in caught.value.remedy
+    assert (
+        f"put {server.url.removesuffix('/v1')}/facts.json at {cache / 'facts.json'}"
+        in caught.value.remedy
+    )
     cache.mkdir(exist_ok=True)
     (cache / "facts.json").write_bytes(b"damaged")
     with pytest.raises(DataError, match="in the cache is damaged, and"):
-        fetch(server.remote())
+        fetch(remote(server))
     assert not server.asked
 
 
@@ -148,5 +128,5 @@ def test_two_writers_of_one_file_leave_the_last_ones(tmp_path):
 def test_a_cache_that_cannot_be_written_is_an_error_of_resources(server, cache):
     cache.write_text("a file where the folder should be")
     with pytest.raises(ResourceError, match="cannot be written") as caught:
-        fetch(server.remote())
+        fetch(remote(server))
     assert "EDIT_HARNESS_CACHE" in caught.value.remedy

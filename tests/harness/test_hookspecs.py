@@ -1,13 +1,11 @@
 """Hooks by which a package, or a file that a user names, adds commands and kinds and takes part in a run."""
 
 import os
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 import edit_harness as eh
-from edit_harness import hookimpl
 from edit_harness.cli import main
 from edit_harness.errors import PluginError
 from edit_harness.folder.folder import RunFolder
@@ -45,25 +43,6 @@ def tell(tmp_path, monkeypatch):
         return CliRunner().invoke(main, args, env={**os.environ, "COLUMNS": "80"})
 
     return tell
-
-
-@pytest.fixture
-def also(monkeypatch):
-    """Add a plugin of one hook to those that are installed."""
-    installed = Plugins.installed
-
-    def also(**hooks):
-        plugin = SimpleNamespace(**{name: hookimpl(hook) for name, hook in hooks.items()})
-
-        def more():
-            found = installed()
-            found.add(plugin, "mine")
-            return found
-
-        monkeypatch.setattr(Plugins, "installed", more)
-        return plugin
-
-    return also
 
 
 def test_a_command_of_a_package_is_called_as_ours_are(tell):

@@ -13,10 +13,6 @@ from edit_harness_plugins.intervals import bootstrap
 NAN = float("nan")
 
 
-def normal(cases, seed=0):
-    return np.random.default_rng(seed).normal(size=cases)
-
-
 def test_harmonic_mean():
     assert harmonic_mean([90, 80, 70]) == pytest.approx(79.16, abs=5e-3)
     assert harmonic_mean([1, 0, 1]) == harmonic_mean([1, -0.5, 1]) == 0
@@ -189,7 +185,8 @@ def test_batches_are_the_units():
 
 
 def test_a_summary_of_several_columns_is_of_the_cases():
-    columns = {"a": normal(50), "b": -normal(50)}
+    values = np.random.default_rng(0).normal(size=50)
+    columns = {"a": values, "b": -values}
 
     def summarize(columns):
         return {"sum": float(columns["a"].mean() + columns["b"].mean())}

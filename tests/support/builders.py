@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from edit_harness import Case, Probe, Request, Scores
+from edit_harness import Case, Choose, Probe, Request, Scores
 from edit_harness.folder.log import encoded
 from edit_harness.folder.manifest import Identity, Manifest, ModelInfo, as_json, decoded
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
@@ -134,6 +134,17 @@ def stored(folder: Path, *records: Any, name: str = "facts.json") -> str:
     return str(folder / name)
 
 
+def people(folder: Path, names: Sequence[str], name: str = "facts.json") -> str:
+    """Write records of the named, and return the file's path."""
+    return stored(folder, *(record(i, subject=own) for i, own in enumerate(names)), name=name)
+
+
+def cases(count: int) -> list[Case]:
+    """Return so many cases of one fact."""
+    probe = Probe("efficacy", Choose(REQUEST.text, (REQUEST.target_new, REQUEST.target_true)))
+    return [Case(str(i), (REQUEST,), (probe,)) for i in range(count)]
+
+
 def question(**fields: Any) -> dict[str, Any]:
     """Return a record as in zsRE, of invented facts."""
     facts = {
@@ -159,6 +170,19 @@ def edit_harness_register_editors(register):
     register("nothing", Nothing, "Does nothing")
 """
 """A plugin in one file."""
+QUIZ = """
+from edit_harness import Task, hookimpl
+
+class Quiz(Task):
+    def cases(self):
+        return []
+
+@hookimpl
+def edit_harness_register_tasks(register):
+    register("quiz-night", Quiz, "Questions")
+    register("lazy-quiz", f"{__name__}:Quiz")
+"""
+"""One whose second name is loaded when it is asked for."""
 
 
 def distribution(

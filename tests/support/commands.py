@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from click.testing import CliRunner
+from support.editors import stored_model
 
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
@@ -12,10 +13,7 @@ from edit_harness.testing import tiny_model
 
 def stored(folder):
     """Write a tiny model into a folder of its own in a folder, for commands that read it by its name."""
-    model = tiny_model()
-    model.module.save_pretrained(folder / "tiny")
-    model.tokens.tokenizer.save_pretrained(folder / "tiny")
-    return folder / "tiny"
+    return stored_model(tiny_model(), folder / "tiny")
 
 
 def failed(result, code: int, *parts: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from support.builders import record
+from support.builders import people
 
 import edit_harness as eh
 from edit_harness.run.results import Results
@@ -20,9 +19,8 @@ def made(
     model: Any = None, **settings: Any,
 ) -> Results:  # fmt: skip
     """Run an editor on invented records, into ``folder / "results"``."""
-    facts = folder / f"facts-{count}.json"
-    facts.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES[:count])]))
+    facts = people(folder, NAMES[:count], name=f"facts-{count}.json")
     return eh.evaluate(
         editor, task, model or tiny_model(),
-        task_args={"data": str(facts)}, output=folder / "results", **settings,
+        task_args={"data": facts}, output=folder / "results", **settings,
     )  # fmt: skip

@@ -14,20 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from support.zoo_tasks import (
-    AskedInVain,
-    DoubleIds,
-    EmptyCandidate,
-    ForgetsTheSubject,
-    HashedIds,
-    ItsOwnNeighbour,
-    Listed,
-    NoCases,
-    SeedsWhenRead,
-    SetInATag,
-    Shuffled,
-    UnknownMetric,
-)
+from support import zoo_tasks
 
 from edit_harness import DataError, Editor, Judge, Key, Measure, Metric, Reply, UsageError, Verdict
 from edit_harness.edits import Dense, Edit
@@ -62,7 +49,7 @@ FACTS.write_text("a b")
 GIVEN = {
     "editor": {},
     "task": {},
-    "metric": {"task": Listed(9)},
+    "metric": {"task": zoo_tasks.Listed(9)},
     "judge": {"replies": tuple(Reply("", text, Key("word", "a")) for text in ("a", "b", "a", "c"))},
     "builder": {"material": Material(FACTS)},
 }
@@ -232,32 +219,34 @@ class Unrecordable(Steepest):
 
 
 TASKS = {
-    Listed: {},
-    NoCases: {
+    zoo_tasks.Listed: {},
+    zoo_tasks.NoCases: {
         "test_has_cases_with_requests_and_probes": "it has no case that can be used",
         MEASURED: "success says nothing of any case",
     },
-    AskedInVain: {"test_has_cases_with_requests_and_probes": "1: a case has requests and probes"},
-    DoubleIds: {"test_ids_are_unique_texts": "two cases have the id 'Ada'"},
-    HashedIds: {ELSEWHERE: "use no hash(), set order, time or path"},
-    Shuffled: {
+    zoo_tasks.AskedInVain: {
+        "test_has_cases_with_requests_and_probes": "1: a case has requests and probes"
+    },
+    zoo_tasks.DoubleIds: {"test_ids_are_unique_texts": "two cases have the id 'Ada'"},
+    zoo_tasks.HashedIds: {ELSEWHERE: "use no hash(), set order, time or path"},
+    zoo_tasks.Shuffled: {
         "test_order_and_ids_are_fixed": "seed what is drawn",
         ELSEWHERE: "a case is another one there",
         READING: RANDOM,
     },
-    UnknownMetric: {MEASURED: "there is no metric 'no-such-metric'"},
-    SetInATag: {
+    zoo_tasks.UnknownMetric: {MEASURED: "there is no metric 'no-such-metric'"},
+    zoo_tasks.SetInATag: {
         "test_cases_are_json": "Object of type set is not JSON serializable",
         ELSEWHERE: "Object of type set",
     },
-    ForgetsTheSubject: {
+    zoo_tasks.ForgetsTheSubject: {
         "test_prompts_have_their_subject": "'{} lives in' has none of the subjects ['Ada']"
     },
-    EmptyCandidate: {"test_no_text_is_empty": "candidates=('Paris', '')) is empty"},
-    ItsOwnNeighbour: {
+    zoo_tasks.EmptyCandidate: {"test_no_text_is_empty": "candidates=('Paris', '')) is empty"},
+    zoo_tasks.ItsOwnNeighbour: {
         "test_no_fact_is_its_own_neighbour": "0: 'Ada lives in' is edited, and of the role"
     },
-    SeedsWhenRead: {READING: RANDOM},
+    zoo_tasks.SeedsWhenRead: {READING: RANDOM},
 }
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import shutil
+from functools import reduce
 
 import pytest
 from click.testing import CliRunner
@@ -41,25 +42,19 @@ def test_records_come_back_in_order(tmp_path):
             assert folder.samples.read_text().count("\n") == i + 1
     assert [r.case for r in opened(tmp_path).records()] == ["b", "a"]
     assert opened(tmp_path).records()[1].values == {"success": {"post_ES": 1.0}}
-
-
-def test_a_manifest_that_is_none_is_damage(tmp_path):
-    folder = opened(tmp_path)
+    # A manifest that is none is damage.
     (folder.path / "manifest.json").write_text("[]")
     with pytest.raises(RunFolderError, match=r"manifest\.json is damaged"):
         folder.manifest()
 
 
-def test_new_makes_a_sibling(tmp_path):
+def test_new_makes_a_sibling_unless_the_place_cannot_be_written(tmp_path):
     first = opened(tmp_path)
     second = RunFolder.open(tmp_path, "run", IDENTITY, new=True)
     third = RunFolder.open(tmp_path, "run", IDENTITY, new=True)
     other = RunFolder.open(tmp_path, "run", {"seed": 1}, new=False)
     assert len({folder.path for folder in (first, second, third, other)}) == 4
     assert second.path.name == f"{first.path.name}-2"
-
-
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResourceError, match="cannot be written") as error:
         RunFolder.open(tmp_path / "file", "run", IDENTITY, new=False)
@@ -109,20 +104,6 @@ def folder(tmp_path):
     )
 
 
-def changed(manifest, way, value):
-    """Return a manifest with another value in a place, or without it if the value is an ellipsis."""
-    other = copy.deepcopy(manifest)
-    *parents, last = way
-    place = other
-    for parent in parents:
-        place = place[parent]
-    if value is ...:
-        place.pop(last, None)
-    else:
-        place[last] = value
-    return other
-
-
 def test_identities_of_before_have_the_same_fingerprints():
     """Those of 252 runs, as they were written before identities had types."""
     runs = json.loads((ROOT / "tests" / "contracts" / "numbers.json").read_text())
@@ -149,7 +130,9 @@ def test_identities_of_before_have_the_same_fingerprints():
 def test_a_command_says_so(folder, name, value):
     path = folder.path / "manifest.json"
     kept = path.read_bytes()
-    data = changed(json.loads(kept), name.split("."), value)
+    data = json.loads(kept)
+    *parents, last = name.split(".")
+    reduce(dict.get, parents, data)[last] = value
     path.write_bytes(files.sealed(data | {"fingerprint": files.digest(data["identity"])}))
     told = CliRunner().invoke(main, ["score", str(folder.path)])
     path.write_bytes(kept)

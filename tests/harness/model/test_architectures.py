@@ -22,21 +22,13 @@ TABLE = [
     ("phi", "model.layers", "mlp.fc2", 64, ()),
     ("starcoder2", "model.layers", "mlp.c_proj", 64, ()),
 ]
-# Of families that `tiny_model` does not know.
-LLAMA = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-}
 
 
 @pytest.mark.parametrize(("family", "blocks", "down", "width", "flags"), TABLE)
 def test_the_parts_of_every_family(family, blocks, down, width, flags):
-    module = tiny_module(family, vocab_size=300, **({} if family in CONFIGS else LLAMA))
+    module = tiny_module(
+        family, vocab_size=300, **CONFIGS["llama" if family == "starcoder2" else family]
+    )
     found = Architecture(module)
     hidden = module.config.hidden_size
     assert found.layers == 2

@@ -6,18 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from support.generation import passes
 
-from edit_harness import (
-    Choose,
-    Distribution,
-    Divergence,
-    Drift,
-    Generate,
-    NextToken,
-    PluginError,
-    Request,
-    Scores,
-)
+import edit_harness as eh
 from edit_harness.edits import Dense, Edit, LowRank
 from edit_harness.model.tokens import TooLongError
 from edit_harness.testing.tiny import tiny_model
@@ -38,10 +29,10 @@ PROMPTS = [
 ]
 CANDIDATES = ("Paris", "Oslo, the capital", "Zürich")
 QUERIES = [
-    *(Choose(prompt, CANDIDATES) for prompt in PROMPTS),
-    Choose("Ann is", ("English",)),
-    *(Drift(prompt) for prompt in PROMPTS[:3]),
-    NextToken("Ann plays the"),
+    *(eh.Choose(prompt, CANDIDATES) for prompt in PROMPTS),
+    eh.Choose("Ann is", ("English",)),
+    *(eh.Drift(prompt) for prompt in PROMPTS[:3]),
+    eh.NextToken("Ann plays the"),
 ]
 
 
@@ -65,9 +56,9 @@ def edit_of(model, seed=0, *, layer=1, rank=1, dense=False, bias=True, size=0.3)
 
 def numbers(answer):
     """All that an answer says, as one array."""
-    if isinstance(answer, Scores):
+    if isinstance(answer, eh.Scores):
         return np.array([p for part in answer.logprobs for p in part])
-    if isinstance(answer, Divergence):
+    if isinstance(answer, eh.Divergence):
         return np.array([answer.forward, answer.reverse])
     return np.array([*answer.logprobs, answer.log_partition])
 
@@ -77,7 +68,7 @@ def assert_same(first, second, atol=1e-4):
     for a, b in zip(first, second, strict=True):
         assert type(a) is type(b)
         np.testing.assert_allclose(numbers(a), numbers(b), rtol=0, atol=atol)
-        if isinstance(a, Scores):
+        if isinstance(a, eh.Scores):
             assert a.tokens == b.tokens
 
 
@@ -106,7 +97,7 @@ def naive(model, edit, query):
     tokenizer = model.tokens.tokenizer
     edited = written(model, edit).module
     prompt = tokenizer(edit.prefix + query.prompt).input_ids
-    if isinstance(query, Choose):
+    if isinstance(query, eh.Choose):
         tokens, logprobs, argmax = [], [], []
         for candidate in query.candidates:
             whole = tokenizer(f"{edit.prefix}{query.prompt} {candidate}").input_ids
@@ -116,14 +107,14 @@ def naive(model, edit, query):
             tokens.append(tuple(whole[i] for i in at))
             logprobs.append(tuple(float(log[i - 1, whole[i]]) for i in at))
             argmax.append(tuple(int(logits[i - 1].argmax()) for i in at))
-        return Scores(tuple(tokens), tuple(logprobs), tuple(argmax))
+        return eh.Scores(tuple(tokens), tuple(logprobs), tuple(argmax))
     logits, q = (t[-1] for t in table(edited, prompt))
-    if isinstance(query, NextToken):
-        return Distribution(q.numpy(), float(logits.exp().sum().log()))
+    if isinstance(query, eh.NextToken):
+        return eh.Distribution(q.numpy(), float(logits.exp().sum().log()))
     p = table(model.module, tokenizer(query.prompt).input_ids)[1][-1]
     forward = math.fsum((p.exp() * (p - q)).tolist())
     reverse = math.fsum((q.exp() * (q - p)).tolist())
-    return Divergence(forward, reverse, len(p))
+    return eh.Divergence(forward, reverse, len(p))
 
 
 def bits(model):
@@ -157,7 +148,7 @@ def test_answers_are_those_of_one_row_at_a_time(family, padding):
     expected = [naive(model, edit, query) for edit, query in questions]
     assert_same(answers, expected, 2e-5)
     for answer, oracle in zip(answers, expected, strict=True):
-        if isinstance(answer, Scores):
+        if isinstance(answer, eh.Scores):
             assert answer.argmax == oracle.argmax
     assert distance(answers[0::4], answers[1::4]) > 0.1
     assert model.answer([]) == []
@@ -166,8 +157,8 @@ def test_answers_are_those_of_one_row_at_a_time(family, padding):
 def test_a_small_drift_is_not_lost_to_rounding():
     model = tiny_model(dtype=torch.float64)
     edit = edit_of(model, size=2e-4)
-    (answer,) = model.answer([(edit, Drift("Ada lives in"))])
-    oracle = naive(model, edit, Drift("Ada lives in"))
+    (answer,) = model.answer([(edit, eh.Drift("Ada lives in"))])
+    oracle = naive(model, edit, eh.Drift("Ada lives in"))
     assert 0 < oracle.forward < 1e-8
     assert answer.forward == pytest.approx(oracle.forward, rel=0.05)
 
@@ -177,7 +168,7 @@ def test_neither_batch_nor_padding_moves_a_score(family, dtype, atol):
     """In half precision no more than rounding does."""
     reference = tiny_model(family, dtype)
     edit = Edit() if family == "qwen2_moe" else edit_of(reference)
-    asked = [q for q in QUERIES if dtype == torch.float32 or isinstance(q, Choose)]
+    asked = [q for q in QUERIES if dtype == torch.float32 or isinstance(q, eh.Choose)]
     questions = [(e, query) for query in asked for e in (Edit(), edit)]
     expected = [reference.answer([question])[0] for question in questions]
     for padding, rows in (("right", 5), ("left", 16)):
@@ -185,32 +176,20 @@ def test_neither_batch_nor_padding_moves_a_score(family, dtype, atol):
         assert_same(model.answer(questions), expected, atol)
 
 
-def rows_of_passes(model):
-    """Count the rows and the widths of coming passes, the model's trials apart."""
-    shapes = []
-    assert model.sees(32)
-    assert model.starts_at(1)
-    model.module.register_forward_pre_hook(
-        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)),
-        with_kwargs=True,
-    )
-    return shapes
-
-
 def test_batches_keep_to_their_limits():
     model = tiny_model(batch_rows=3, batch_tokens=40)
-    shapes = rows_of_passes(model)
+    assert model.sees(32)  # its trial is not to be seen
     model.packs = False  # one tree would hold all of them
-    model.answer([(Edit(), query) for query in QUERIES])
+    with passes(model) as shapes:
+        model.answer([(Edit(), query) for query in QUERIES])
     assert len(shapes) > 3
     assert all(rows <= 3 and (rows * width <= 40 or rows == 1) for rows, width in shapes)
 
 
 def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
     model = tiny_model(n_positions=8)
-    shapes = rows_of_passes(model)
-    with pytest.raises(TooLongError):
-        model.answer([(Edit(), Choose("Ada", ("Paris",))), (Edit(), NextToken("Ada " * 9))])
+    with passes(model) as shapes, pytest.raises(TooLongError):
+        model.answer([(Edit(), eh.Choose("Ada", ("Paris",))), (Edit(), eh.NextToken("Ada " * 9))])
     assert not shapes
 
 
@@ -221,7 +200,7 @@ def test_a_text_that_does_not_fit_is_refused_before_anything_runs():
 def test_nothing_of_an_edit_stays(family, dtype):
     model = tiny_model(family, dtype)
     edit = edit_of(model)
-    queries = [*QUERIES, Generate("Ada", max_new_tokens=3)]
+    queries = [*QUERIES, eh.Generate("Ada", max_new_tokens=3)]
     with untouched(model):
         model.answer([(edit, query) for query in queries])
         with model.applied(edit):
@@ -230,7 +209,7 @@ def test_nothing_of_an_edit_stays(family, dtype):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, torch.OutOfMemoryError])
-@pytest.mark.parametrize("query", [NextToken("Ada lives"), Generate("Ada lives", 3)])
+@pytest.mark.parametrize("query", [eh.NextToken("Ada lives"), eh.Generate("Ada lives", 3)])
 def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
     def fail(inputs, outputs, rows):
         raise error("in the middle")
@@ -238,7 +217,7 @@ def test_nothing_stays_after_an_error_in_a_pass(model, error, query):
     weights = edit_of(model).weights | {"transformer.ln_f.weight": Dense(torch.ones(32))}
     for some in (edit_of(model).weights, weights):
         edit = Edit(some, adaptors={"transformer.h.1.mlp": fail})
-        told = PluginError if error is ValueError else error
+        told = eh.PluginError if error is ValueError else error
         with untouched(model), pytest.raises(told):
             model.answer([(edit, query)])
 
@@ -258,15 +237,15 @@ FAR = "transformer.h.7.mlp"
 )
 def test_an_edit_that_does_not_fit_is_refused_and_nothing_stays(model, weights, adaptors, told):
     edit = Edit(edit_of(model).weights | weights, adaptors)
-    with untouched(model), pytest.raises(PluginError, match=told):
-        model.answer([(edit, NextToken("Ada"))])
+    with untouched(model), pytest.raises(eh.PluginError, match=told):
+        model.answer([(edit, eh.NextToken("Ada"))])
 
 
 def test_adaptors_hold_in_answers_and_not_where_an_edit_is_applied(model):
     name = model.architecture.projection(0).name
     edit = Edit(adaptors={name: lambda inputs, outputs, rows: 5 * outputs})
-    request = Request("{} lives in", "Ada", "Rome")
-    question = Choose(request.text, (request.target_new,))
+    request = eh.Request("{} lives in", "Ada", "Rome")
+    question = eh.Choose(request.text, (request.target_new,))
     before, after = model.answer([(Edit(), question), (edit, question)])
     assert before.nll(0) != pytest.approx(after.nll(0), abs=1e-6)
     with model.applied(edit):
@@ -321,7 +300,7 @@ def test_a_patch_is_held_for_its_own_rows_only(model):
     expected = [(same if e is patched else e, query) for e, query in questions]
     assert_same(answers, [naive(model, e, query) for e, query in expected], 2e-5)
     with untouched(model):
-        sampling = Generate("Ada", 8, top_k=50)
+        sampling = eh.Generate("Ada", 8, top_k=50)
         texts = model.answer([(e, sampling) for e in (patched, same, Edit())])
     assert texts[0] == texts[1] != texts[2]
 
@@ -362,8 +341,8 @@ def test_adaptors_mix_with_other_edits_and_hold_from_the_last_prompt_token(paddi
     values = 3 * torch.randn(2, width, generator=torch.Generator().manual_seed(0))
     edits = [Edit(adaptors={name: Stands(value)}) for value in values]
     edits += [Edit(), edit_of(model), edits[0] + edit_of(model, layer=0)]
-    queries = [Choose(prompt, CANDIDATES) for prompt in PROMPTS]
-    queries += [Choose("Ada lives", ("in Paris",)), Choose("Ada lives in", ("Paris",))]
+    queries = [eh.Choose(prompt, CANDIDATES) for prompt in PROMPTS]
+    queries += [eh.Choose("Ada lives", ("in Paris",)), eh.Choose("Ada lives in", ("Paris",))]
     questions = [(edit, query) for query in queries for edit in edits]
     with untouched(model):
         answers = model.answer(questions)
@@ -403,8 +382,10 @@ def test_an_adaptor_can_tell_padding_from_tokens(padding):
     name = "transformer.h.1.mlp"
     long = "Ada Lovelace, who lives in the city of Oslo with Bob and Ann and Eve, works at"
     texts = [long, long.removesuffix(" works at")]
-    queries = [q for text in texts for q in (NextToken(text), Choose(text, ("Rome by night",)))]
-    queries += [Generate(texts[0], 3)]
+    queries = [
+        q for text in texts for q in (eh.NextToken(text), eh.Choose(text, ("Rome by night",)))
+    ]
+    queries += [eh.Generate(texts[0], 3)]
 
     def moved(padded):
         edit = Edit(adaptors={name: Pooling(32, padded)})
@@ -438,13 +419,13 @@ def test_an_adaptor_is_told_the_tokens_and_shares_with_those_of_other_modules(mo
 
     edit = Edit(adaptors={"transformer.h.0.mlp": First(), "transformer.h.1.mlp": Second()})
     prompt = model.tokens.encode("Ada lives in").ids
-    (text,) = model.answer([(edit, Generate("Ada lives in", 3))])
+    (text,) = model.answer([(edit, eh.Generate("Ada lives in", 3))])
     read = [each.tolist() for each in passes[-1]]
     assert read[0] == [list(prompt)]
     assert [len(ids[0]) for ids in read[1:]] == [1, 1]
     assert model.tokens.decode([ids[0][0] for ids in read[1:]]) in text.text
     passes.clear()
-    model.answer([(edit, NextToken(text)) for text in ("Ada", "Bob lives in")])
+    model.answer([(edit, eh.NextToken(text)) for text in ("Ada", "Bob lives in")])
     assert all(len(ids) == 1 for ids in passes)
 
 
@@ -467,10 +448,10 @@ def test_an_adaptor_sits_at_attention_and_at_an_embedding(family):
 
     for name in (f"{block}.{inside}", embedding):
         edit = Edit(adaptors={name: Shift()})
-        for query in (NextToken("Ada lives in"), Choose("Bob", ("Rome", "Rome by night"))):
+        for query in (eh.NextToken("Ada lives in"), eh.Choose("Bob", ("Rome", "Rome by night"))):
             plain, shifted = model.answer([(Edit(), query), (edit, query)])
             assert distance([plain], [shifted]) > 1e-6
-        model.answer([(edit, Generate("Ada lives in", 3))])
+        model.answer([(edit, eh.Generate("Ada lives in", 3))])
 
 
 def test_what_an_adaptor_raises_is_its_own(model):
@@ -481,8 +462,10 @@ def test_what_an_adaptor_raises_is_its_own(model):
             return outputs + self.nothing
 
     edit = Edit(adaptors={"transformer.h.1.mlp": Broken()})
-    with pytest.raises(PluginError, match=r"adaptor .*Broken failed at .*h.1.mlp: .*test_model.py"):
-        model.answer([(edit, NextToken("Ada"))])
+    with pytest.raises(
+        eh.PluginError, match=r"adaptor .*Broken failed at .*h.1.mlp: .*test_model.py"
+    ):
+        model.answer([(edit, eh.NextToken("Ada"))])
 
 
 def test_an_adaptor_gets_ready_for_each_model_once(model):
@@ -501,13 +484,13 @@ def test_an_adaptor_gets_ready_for_each_model_once(model):
     needy, other = Needy(), tiny_model(seed=1)
     edit = Edit(adaptors={"transformer.h.1.mlp": needy})
     for each in (model, model, other):
-        plain, moved = each.answer([(e, NextToken("Ada lives in")) for e in (Edit(), edit)])
+        plain, moved = each.answer([(e, eh.NextToken("Ada lives in")) for e in (Edit(), edit)])
         assert distance([plain], [moved]) > 1e-3
-        each.answer([(edit, Generate("Ada lives in", 2))])
+        each.answer([(edit, eh.Generate("Ada lives in", 2))])
     assert needy.prepared == (model, other)
     needy = Needy()
     needy.prepare = None
-    with pytest.raises(PluginError, match=r"adaptor .*Needy failed to prepare for the model"):
+    with pytest.raises(eh.PluginError, match=r"adaptor .*Needy failed to prepare for the model"):
         model.check(Edit(adaptors={"transformer.h.1.mlp": needy}))
 
 
@@ -525,8 +508,8 @@ def test_the_digest_tells_weights_and_configurations_apart():
 def test_the_loss_of_requests_is_the_mean_over_their_targets_tokens(model):
     """Against the scored answers (another route; fp32 rounding of sums over the vocabulary)."""
     requests = [
-        Request("{} lives in", "Ada", "Paris"),
-        Request("The firm of {} is", "Bob", "Rome unheard of"),
+        eh.Request("{} lives in", "Ada", "Paris"),
+        eh.Request("The firm of {} is", "Bob", "Rome unheard of"),
     ]
-    scored = model.answer([(Edit(), Choose(r.text, (r.target_new,))) for r in requests])
+    scored = model.answer([(Edit(), eh.Choose(r.text, (r.target_new,))) for r in requests])
     assert model.nll(requests).tolist() == pytest.approx([s.nll(0) for s in scored], abs=1e-4)

@@ -36,7 +36,7 @@ def texts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
     return [tuple(draw.choices(range(3), k=draw.randint(1, 8))) for _ in range(count)]
 
 
-def test_a_tree_has_every_text_and_each_beginning_once():
+def test_a_tree_has_every_text_and_each_beginning_once_with_its_reads_joined():
     chosen = texts(40)
     (tree,) = grow([row(ids) for ids in chosen], limit=10_000)
     beginnings = {ids[:n] for ids in chosen for n in range(1, len(ids) + 1)}
@@ -45,6 +45,13 @@ def test_a_tree_has_every_text_and_each_beginning_once():
         assert tuple(tree.tokens[node] for node in path) == member.ids
         assert [tree.depths[node] for node in path] == list(range(len(path)))
     assert sorted(member.ids for member, _ in tree.rows) == sorted(chosen)
+    one, other = row((1, 2, 3)), row((1, 2, 4))
+    one.wanted[1], other.wanted[1] = Wanted({5}), Wanted({6}, whole=True)
+    (tree,) = grow([one, other])
+    joined = tree.wanted
+    assert len(joined) == 3
+    assert (joined[1].tokens, joined[1].whole) == ({5, 6}, True)
+    assert one.wanted[1] == Wanted({5})
 
 
 @pytest.mark.parametrize("limit", [8, 20, 60])
@@ -56,16 +63,6 @@ def test_trees_keep_to_their_limit(limit):
     (long,) = grow([row(range(100))], limit)
     assert len(long) == 100
     assert len(grow([row((1, 2)), row((1, 3))], limit=3)) == 1
-
-
-def test_reads_of_one_node_are_joined():
-    one, other = row((1, 2, 3)), row((1, 2, 4))
-    one.wanted[1], other.wanted[1] = Wanted({5}), Wanted({6}, whole=True)
-    (tree,) = grow([one, other])
-    joined = tree.wanted
-    assert len(joined) == 3
-    assert (joined[1].tokens, joined[1].whole) == ({5, 6}, True)
-    assert one.wanted[1] == Wanted({5})
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(50, None), (1000, 2), (10, None)])

@@ -117,13 +117,16 @@ def test_a_prompt_without_tokens_is_refused_unless_a_bos_predicts_the_target():
         tokens.encode("")
 
 
-def test_a_target_without_tokens_is_refused():
+def test_a_target_without_tokens_and_a_tokenizer_without_offsets_are_refused():
     def encode(text, return_offsets_mapping):
         return {"input_ids": [1, 2], "offset_mapping": [(0, 1), (1, 2)]}
 
     encode.is_fast = True
     with pytest.raises(DataError, match="no tokens of its own"):
         Tokens(encode).split("ab", "c")
+    with pytest.raises(DataError, match="does not say which characters") as caught:
+        Tokens(object())
+    assert "tokenizer.json" in caught.value.remedy
 
 
 @pytest.mark.parametrize(("prompt", "target"), PAIRS)
@@ -134,12 +137,6 @@ def test_a_continuation_is_what_follows_the_prompt(tokens, prompt, target):
     assert said + text == tokens.decode([*parts.prompt, *parts.target])
     if parts.target and said == prompt:
         assert prompt + text == f"{prompt} {target}"
-
-
-def test_a_tokenizer_without_offsets_is_refused():
-    with pytest.raises(DataError, match="does not say which characters") as caught:
-        Tokens(object())
-    assert "tokenizer.json" in caught.value.remedy
 
 
 def digests(*tokenizers):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from support.commands import failed
 
 from edit_harness.cli import main
 from edit_harness.errors import DataError, Terminated
@@ -138,18 +139,6 @@ def tell(monkeypatch, tmp_path):
     return tell
 
 
-def told(result):
-    """What was said on stderr, however it was wrapped."""
-    return " ".join(result.stderr.split())
-
-
-def refused(result, *parts):
-    assert result.exit_code == 3, result.output
-    assert "Traceback" not in result.output
-    for part in parts:
-        assert part in told(result), result.stderr
-
-
 RUN = {
     "editor": ("run", "-e", "mine", "-t", "counterfact", "-L", "2", "-q"),
     "task": ("run", "-e", "none", "-t", "mine", "-q"),
@@ -172,7 +161,7 @@ EXIT = "sys.exit(0)"
 def test_a_class_that_cannot_be_used_is_refused_in_show_and_run(tell, kind, source, factory, parts):
     for command in (("show", "mine"), RUN[kind]):
         result = tell(kind, source, *command, factory=factory)
-        refused(result, kind, "mine", "of mine.py", *parts)
+        failed(result, 3, kind, "mine", "of mine.py", *parts)
         assert "kept:" not in result.stderr
         assert not result.stdout
 
@@ -195,12 +184,16 @@ def test_a_plugin_that_exits_is_named(tell, kind, method, what, end):
     source = f"class Mine({base}):\n    def {method}: {end}\n"
     line = HEAD.count("\n") + 2
     command = RUN["show" if "composition" in method else kind]
-    refused(tell(kind, source, *command), f"{kind} mine of mine.py {what}: ", f"(mine.py:{line})")
+    result = tell(kind, source, *command)
+    assert (result.exit_code, "Traceback" in result.output) == (3, False), result.output
+    said = " ".join(result.stderr.split())
+    assert f"{kind} mine of mine.py {what}: " in said
+    assert f"(mine.py:{line})" in said
 
 
 def test_what_exits_elsewhere_ends_no_command_as_if_all_were_well(tell):
     source = "class Mine(Good):\n    provenance = property(lambda self: sys.exit(0))\n"
-    refused(tell("editor", source, *RUN["editor"]), "a plugin ended the program: SystemExit: 0")
+    failed(tell("editor", source, *RUN["editor"]), 3, "a plugin ended the program: SystemExit: 0")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +215,7 @@ def test_what_exits_elsewhere_ends_no_command_as_if_all_were_well(tell):
 def test_cases_that_are_none_are_refused(tell, cases, part):
     """The last of them is of item 19 of issue I."""
     source = f"class Mine(Listed):\n    def cases(self): return {cases}\n"
-    refused(tell("task", source, *RUN["task"]), "task mine of mine.py", part)
+    failed(tell("task", source, *RUN["task"]), 3, "task mine of mine.py", part)
 
 
 NEEDY = """
@@ -272,13 +265,13 @@ def test_an_adaptor_that_needs_more_than_is_stored(saved, ready):
         assert result.exit_code == 0, result.output
     else:
         where = "model.layers.1.mlp.down_proj: AttributeError"
-        refused(result, f"error: adaptor Needy of mine.py failed at {where}", "(mine.py:")
+        failed(result, 3, f"error: adaptor Needy of mine.py failed at {where}", "(mine.py:")
 
 
 def test_the_plugin_of_a_saved_edit_is_named(saved):
     """A stranger's review of issue 18: of a file, as --plugin takes it."""
     result = saved(NEEDY.format(ready="prepare"), "")
-    refused(result, "'needy' of the package mine.py, which is not there", "--plugin")
+    failed(result, 3, "'needy' of the package mine.py, which is not there", "--plugin")
 
 
 def test_an_adaptor_that_returns_another_shape(saved):
@@ -287,4 +280,4 @@ def test_an_adaptor_that_returns_another_shape(saved):
     returned = source.replace("return outputs +", "return outputs[:, :1] +")
     assert returned != source
     result = saved(source, returned)
-    refused(result, "error: adaptor Needy of mine.py failed at", "it returned the shape (")
+    failed(result, 3, "error: adaptor Needy of mine.py failed at", "it returned the shape (")

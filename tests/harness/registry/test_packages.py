@@ -5,29 +5,16 @@ import json
 import sys
 
 import pytest
-from support.builders import EDITOR, distribution, in_memory
+from support.builders import EDITOR, QUIZ, distribution, in_memory
 
 from edit_harness import PluginError, UsageError
 from edit_harness.registry import packages
 from edit_harness.registry.packages import file_of, of_class
 from edit_harness.registry.registry import Plugins
 
-GOOD = """
-from edit_harness import Task, hookimpl
-
-class Quiz(Task):
-    def cases(self):
-        return []
-
-@hookimpl
-def edit_harness_register_tasks(register):
-    register("quiz-night", Quiz, "Questions")
-    register("lazy-quiz", f"{__name__}:Quiz")
-"""
-
 
 def with_name(name):
-    return GOOD.replace("quiz-night", name)
+    return QUIZ.replace("quiz-night", name)
 
 
 @pytest.fixture
@@ -61,7 +48,7 @@ def install(here, monkeypatch):
     """Install a package of one module."""
     monkeypatch.syspath_prepend(here)
 
-    def install(name, source=GOOD, **more):
+    def install(name, source=QUIZ, **more):
         distribution(here, name, source, **more)
         importlib.invalidate_caches()
 
@@ -264,7 +251,7 @@ def test_an_installed_plugin_is_found(install):
     [
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        (GOOD.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
+        (QUIZ.replace("register_tasks", "register_taks"), "unknown hook 'edit_harness_register_ta"),
         (with_name("Quiz_Night"), "'Quiz_Night' is no task name"),
         (with_name("lazy-quiz"), "task 'lazy-quiz' is registered twice"),
     ],
@@ -304,8 +291,8 @@ def test_a_stranger_does_not_shadow_what_is_bundled(install):
 
 
 def test_a_lazy_name_that_leads_nowhere_is_an_error_when_it_is_asked_for(install):
-    install("quiz-a", GOOD.replace("{__name__}:Quiz", "{__name__}:Quizz"))
-    install("quiz-b", GOOD.replace("{__name__}:Quiz", "{__name__}:__name__"))
+    install("quiz-a", QUIZ.replace("{__name__}:Quiz", "{__name__}:Quizz"))
+    install("quiz-b", QUIZ.replace("{__name__}:Quiz", "{__name__}:__name__"))
     plugins = Plugins.installed()
     with pytest.raises(PluginError) as caught:
         plugins.find("task", "quiz-a/lazy-quiz").load()

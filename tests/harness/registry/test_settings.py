@@ -5,14 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
 import pytest
-from transformers import (
-    GPT2Config,
-    GPTJConfig,
-    GPTNeoXConfig,
-    LlamaConfig,
-    MistralConfig,
-    Qwen2Config,
-)
+import transformers as hf
 
 from edit_harness import FROM_PRESET, Editor, ModelShape, Preset, UsageError
 from edit_harness.interfaces import Origin
@@ -150,17 +143,17 @@ QWEN = {"num_hidden_layers": 28, "hidden_size": 3584, "vocab_size": 152064}
 @pytest.mark.parametrize(
     ("config", "family"),
     [
-        (GPT2Config(n_layer=12, n_embd=768), "gpt2"),
-        (GPT2Config(n_layer=48, n_embd=1600), "gpt2-xl"),
-        (GPTJConfig(), "gpt-j-6b"),
-        (GPTNeoXConfig(num_hidden_layers=44, hidden_size=6144), "gpt-neox-20b"),
-        (LlamaConfig(**LLAMA, vocab_size=32000), "llama-2-7b"),
-        (LlamaConfig(**LLAMA, vocab_size=128256), "llama-3-8b"),
-        (MistralConfig(**LLAMA, vocab_size=32768), "mistral-7b"),
-        (Qwen2Config(**QWEN), "qwen2.5-7b"),
-        (GPT2Config(n_layer=2, n_embd=32), ""),
-        (LlamaConfig(**LLAMA, vocab_size=50000), ""),
-        (LlamaConfig(n_layer=48, num_hidden_layers=48, hidden_size=1600), ""),
+        (hf.GPT2Config(n_layer=12, n_embd=768), "gpt2"),
+        (hf.GPT2Config(n_layer=48, n_embd=1600), "gpt2-xl"),
+        (hf.GPTJConfig(), "gpt-j-6b"),
+        (hf.GPTNeoXConfig(num_hidden_layers=44, hidden_size=6144), "gpt-neox-20b"),
+        (hf.LlamaConfig(**LLAMA, vocab_size=32000), "llama-2-7b"),
+        (hf.LlamaConfig(**LLAMA, vocab_size=128256), "llama-3-8b"),
+        (hf.MistralConfig(**LLAMA, vocab_size=32768), "mistral-7b"),
+        (hf.Qwen2Config(**QWEN), "qwen2.5-7b"),
+        (hf.GPT2Config(n_layer=2, n_embd=32), ""),
+        (hf.LlamaConfig(**LLAMA, vocab_size=50000), ""),
+        (hf.LlamaConfig(n_layer=48, num_hidden_layers=48, hidden_size=1600), ""),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

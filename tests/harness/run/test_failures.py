@@ -9,20 +9,7 @@ import pytest
 import torch
 from support.loops import CASES, Push, ran, worked
 
-from edit_harness import (
-    Case,
-    Choose,
-    DataError,
-    Generate,
-    Judge,
-    Key,
-    Probe,
-    Reply,
-    Request,
-    Text,
-    UsageError,
-    Verdict,
-)
+import edit_harness as eh
 from edit_harness.edits import Edit
 from edit_harness.errors import PluginError, ResourceError
 from edit_harness.folder.record import STATUSES
@@ -115,22 +102,22 @@ def test_wherever_memory_is_short_the_numbers_stay(model, monkeypatch, nth, rows
     same(records, expected)
 
 
-RIGHT, WRONG = Verdict("decided", 1.0), Verdict("decided", 0.0)
-KEYED = Probe("efficacy", Generate("1 + 1 ="), key=Key("number", "2", "3"))
-LIKE = Probe("neighborhood", Generate("2 + 2 ="), key=Key("same"))
-FREE = Probe("generation", Generate("Ada"))
-CASE = Case("0", (Request("{} is", "1 + 1", "2"),), (KEYED, FREE, LIKE))
+RIGHT, WRONG = eh.Verdict("decided", 1.0), eh.Verdict("decided", 0.0)
+KEYED = eh.Probe("efficacy", eh.Generate("1 + 1 ="), key=eh.Key("number", "2", "3"))
+LIKE = eh.Probe("neighborhood", eh.Generate("2 + 2 ="), key=eh.Key("same"))
+FREE = eh.Probe("generation", eh.Generate("Ada"))
+CASE = eh.Case("0", (eh.Request("{} is", "1 + 1", "2"),), (KEYED, FREE, LIKE))
 
 
 @dataclass
-class Equal(Judge):
+class Equal(eh.Judge):
     """Right is what has the right answer in it; notes what it was asked."""
 
-    asked: list[Reply] = field(default_factory=list)
+    asked: list[eh.Reply] = field(default_factory=list)
     fails: Exception | None = None
     calls: int = 0
 
-    def judge(self, replies: Sequence[Reply]) -> list[Verdict]:
+    def judge(self, replies: Sequence[eh.Reply]) -> list[eh.Verdict]:
         self.asked += replies
         self.calls += 1
         if self.fails:
@@ -141,8 +128,8 @@ class Equal(Judge):
 RAISED = f"test_failures.py:{Equal.judge.__code__.co_firstlineno + 4}"
 
 
-def answers(*texts: str) -> list[Text]:
-    return [Text(text) for text in texts]
+def answers(*texts: str) -> list[eh.Text]:
+    return [eh.Text(text) for text in texts]
 
 
 BEFORE, AFTER = answers("3", "went", "4"), answers("2", "goes", "5")
@@ -158,33 +145,30 @@ def test_texts_with_a_key_are_judged_before_and_after():
     (before, after), _ = judged(judge, [(CASE, (BEFORE, AFTER)), (CASE, (AFTER, BEFORE))])
     assert verdicts(before) == [WRONG, None, None]
     assert verdicts(after) == [RIGHT, None, WRONG]
-    assert [Text(answer.text) for answer in (*before, *after)] == [*BEFORE, *AFTER]
+    assert [eh.Text(answer.text) for answer in (*before, *after)] == [*BEFORE, *AFTER]
     (asked, _) = [reply for reply in judge.asked if reply.key.kind == "same"]
-    assert asked == Reply("2 + 2 =", "5", Key("same", "4"))
+    assert asked == eh.Reply("2 + 2 =", "5", eh.Key("same", "4"))
     assert (judge.calls, len(judge.asked)) == (1, 6)
 
 
-def test_nothing_to_judge_asks_nobody():
+def test_without_a_judge_verdicts_are_pending_and_nothing_to_judge_asks_nobody():
+    ((before, after),) = judged(None, [(CASE, (BEFORE, AFTER))])
+    assert verdicts(before) == [NO_JUDGE, None, None]
+    assert verdicts(after) == [NO_JUDGE, None, NO_JUDGE]
+    assert NO_JUDGE.score is None
     judge = Equal(fails=RuntimeError("asked"))
-    plain = Case("0", (), (FREE, Probe("efficacy", Choose("a", ("b",)))))
+    plain = eh.Case("0", (), (FREE, eh.Probe("efficacy", eh.Choose("a", ("b",)))))
     assert judged(judge, [(plain, (BEFORE[:2], AFTER[:2]))]) == [(BEFORE[:2], AFTER[:2])]
     assert judged(judge, [(CASE, ((), ()))]) == [([], [])]
     assert judge.asked == []
 
 
-def test_without_a_judge_verdicts_are_pending():
-    ((before, after),) = judged(None, [(CASE, (BEFORE, AFTER))])
-    assert verdicts(before) == [NO_JUDGE, None, None]
-    assert verdicts(after) == [NO_JUDGE, None, NO_JUDGE]
-    assert NO_JUDGE.score is None
-
-
 @pytest.mark.parametrize(
     "returned",
     [
-        None, [RIGHT], [1.0] * 3, [Verdict("pending", 0.0)] * 3, [Verdict("decided")] * 3,
-        [Verdict("decided", 1.5)] * 3, [Verdict("undecided", 0.5)] * 3, [Verdict("sure", 1.0)] * 3,
-        [Verdict("decided", 1.0, raw=object())] * 3, [Verdict("decided", 1.0, "no")] * 3,
+        None, [RIGHT], [1.0] * 3, [eh.Verdict("pending", 0.0)] * 3, [eh.Verdict("decided")] * 3,
+        [eh.Verdict("decided", 1.5)] * 3, [eh.Verdict("undecided", 0.5)] * 3, [eh.Verdict("sure", 1.0)] * 3,
+        [eh.Verdict("decided", 1.0, raw=object())] * 3, [eh.Verdict("decided", 1.0, "no")] * 3,
     ],
 )  # fmt: skip
 def test_a_judge_that_returns_no_verdicts_leaves_all_pending(returned):
@@ -209,13 +193,13 @@ def test_a_judge_that_fails_leaves_verdicts_pending_and_is_asked_again_for_them_
     ((before, after),) = judged(Equal(fails=error), [(CASE, (BEFORE, AFTER))])
     assert verdicts(before)[0].note == f"the judge failed: {said} ({RAISED})"
     judge = Equal()
-    half = (before, [Text("2", RIGHT), *after[1:]])
+    half = (before, [eh.Text("2", RIGHT), *after[1:]])
     ((_, after),) = judged(judge, [(CASE, half)])
     assert verdicts(after) == [RIGHT, None, WRONG]
     assert [reply.text for reply in judge.asked] == ["3", "5"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("no formula")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), eh.DataError("no formula")])
 def test_what_is_not_the_judges_ends_the_run(error):
     """Ctrl-C, or a key that no judge could use."""
     with pytest.raises(type(error)):
@@ -223,23 +207,27 @@ def test_what_is_not_the_judges_ends_the_run(error):
 
 
 def test_a_verdict_is_of_one_of_four_kinds():
-    decided = Verdict("decided", 1.0, ratings={"sexism": -1.0}, swapped=False)
+    decided = eh.Verdict("decided", 1.0, ratings={"sexism": -1.0}, swapped=False)
     assert judging.sound(decided)
-    assert judging.sound(Verdict("unparsed"))
-    assert not judging.sound(Verdict("unparsed", 0.0)), "what nobody said is no wrong answer"
+    assert judging.sound(eh.Verdict("unparsed"))
+    assert not judging.sound(eh.Verdict("unparsed", 0.0)), "what nobody said is no wrong answer"
     assert not judging.sound(replace(decided, ratings={"sexism": 1.5}))
     assert not judging.sound(replace(decided, ratings={"sexism": float("nan")}))
-    assert [Verdict(s).counts for s in ("undecided", "unparsed", "pending")] == [True, False, False]
+    assert [eh.Verdict(s).counts for s in ("undecided", "unparsed", "pending")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_judge_that_does_not_know_a_kind_is_named():
-    class Narrow(Judge):
+    class Narrow(eh.Judge):
         kinds: ClassVar = {"formula": "nothing"}
 
         def judge(self, replies):
             return []
 
-    case = Case("1", (), (Probe("x", Generate("p"), key=Key("compare")),))
-    with pytest.raises(UsageError, match="judge narrow does not know what the kind 'compare'"):
+    case = eh.Case("1", (), (eh.Probe("x", eh.Generate("p"), key=eh.Key("compare")),))
+    with pytest.raises(eh.UsageError, match="judge narrow does not know what the kind 'compare'"):
         judging.check_kinds(Narrow(), "narrow", [case])
     judging.check_kinds(Narrow(), "narrow", [])

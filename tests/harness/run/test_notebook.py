@@ -28,13 +28,10 @@ def test_names_from_outside_are_escaped(run):
     assert "<script>" not in named._repr_html_()
 
 
-def test_a_frame_has_each_estimate_as_a_fraction(run):
+def test_frames_have_each_estimate_and_the_values_that_it_is_the_mean_of(run):
     frame = run.to_frame()
     assert list(frame.index) == list(run.estimates)
     assert list(frame.loc["post_ES"]) == [*vars(run["ES"]).values()]
-
-
-def test_a_frame_of_cases_has_the_values_that_the_estimates_are_means_of(run):
     frame = run.to_frame(cases=True)
     assert list(frame.index) == run.planned
     assert frame["post_NS"].mean() == pytest.approx(run["NS"].value)

@@ -1,5 +1,5 @@
 import pytest
-from support.plans import cases
+from support.builders import cases
 
 from edit_harness import Case, Request, UsageError
 from edit_harness.interfaces import Regime
@@ -127,7 +127,7 @@ def writing(number, new, subject="Istanbul", prompt="{} lies in", **tags):
     return Case(str(number), (Request(prompt, subject, new),), (), tags)
 
 
-def test_conflicts_are_of_one_subject_and_one_relation():
+def test_conflicts_are_of_one_subject_and_one_relation_and_of_edits_that_share_a_model():
     """Item 12 of issue I: as records 2580 and 17403 of CounterFact, on Istanbul."""
     related = [
         writing(0, "Asia", relation="P30"),
@@ -144,9 +144,6 @@ def test_conflicts_are_of_one_subject_and_one_relation():
     left_out = pair_of(bare[2])  # and so is what it says of Ada
     later = writing(4, "Rome", subject="Ada", prompt="{} works in")
     assert conflicts([bare[0], left_out, later]) == {"pair": "0"}
-
-
-def test_conflicts_are_of_edits_that_share_a_model():
     several = [writing(0, "Asia"), writing(1, "Rome", subject="Ann"), writing(2, "Africa")]
     assert conflicting(several, Regime()) == {}
     assert conflicting(several, Regime("batch", 2)) == {}

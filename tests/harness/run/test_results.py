@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from support.builders import record, replace, with_entries
+from support.builders import people, replace, with_entries
 from support.loops import Push
 from support.oracles import bent
 
@@ -41,22 +41,16 @@ def read_only(tmp_path_factory):
 
     @cache
     def run(regime=SINGLE, editor=""):
-        given = {"task_args": {"data": facts_in(folder)}, "output": folder / "results"}
+        given = {"task_args": {"data": people(folder, NAMES)}, "output": folder / "results"}
         return eh.evaluate(editor or Push(), "counterfact", tiny_model(), regime=regime, **given)
 
     return run
 
 
-def facts_in(folder):
-    path = folder / "facts.json"
-    path.write_text(json.dumps([record(i, subject=name) for i, name in enumerate(NAMES)]))
-    return str(path)
-
-
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run an editor on seven records and a tiny model."""
-    given = {"task_args": {"data": facts_in(tmp_path)}, "output": tmp_path / "results"}
+    given = {"task_args": {"data": people(tmp_path, NAMES)}, "output": tmp_path / "results"}
 
     def evaluate(editor=None, **changes):
         return eh.evaluate(editor or Push(), "counterfact", model, **{**given, **changes})
@@ -74,7 +68,7 @@ def mean(records, name):
     return float(np.mean([r.values["success"][name] for r in records]))
 
 
-def test_a_sequence_has_immediate_final_and_retention(read_only):
+def test_a_sequence_has_immediate_final_and_retention_and_a_curve_of_all_cases_so_far(read_only):
     run = read_only(SEQUENCE)
     first = [next(r for r in run.everything if r.visit == (str(i), i + 1)) for i in range(7)]
     last = [next(r for r in run.everything if r.visit == (str(i), 7)) for i in range(7)]
@@ -92,21 +86,6 @@ def test_a_sequence_has_immediate_final_and_retention(read_only):
     assert again.results() == run.results()
     assert [case.id for case in again.cases] == list("0123456")
     assert again.folder.results().items() >= run.results().items()
-
-
-def test_the_interval_of_retention_is_of_paired_differences(read_only):
-    """Where no case moves, there is none, however much cases differ; and there is no collapse."""
-    run = read_only(SEQUENCE, "none")
-    assert run.estimates["post_EM"].low < run.estimates["post_EM"].high
-    estimate = run.retention["post_EM"]
-    rest = 2 * (1 - 0.005 ** (1 / 7))  # seven cases agree, on what can be from -2 to 2
-    assert (estimate.value, estimate.high) == (0, pytest.approx(rest))
-    assert collapsed(run) == []
-    assert all(old == new for old, new in perplexities(run).values())
-
-
-def test_the_curve_is_of_all_cases_so_far(read_only):
-    run = read_only(SEQUENCE)
     assert [point.state for point in run.curve] == [2, 5, 7]
     for point in run.curve:
         rows = [r for r in run.everything if r.state == point.state and r.case != controls.ID]
@@ -118,6 +97,28 @@ def test_the_curve_is_of_all_cases_so_far(read_only):
     assert (end.immediate, end.retention) == ({}, {})
     assert [point.state for point in end.curve] == [7]
     assert "After" in end.table()
+    # What was kept is of cases that have both values.
+    one = run.immediate_records[2]
+    rows = [replace(r, status="invalid_case") if r is one else r for r in run.everything]
+    kept = replace(run, everything=rows)
+    names = [r.case for r in run.records if r.case != one.case]
+    then, now = (
+        mean([r for r in records if r.case in names], "post_NS")
+        for records in (run.immediate_records, run.records)
+    )
+    assert kept.retention["post_NS"].value == pytest.approx(now - then)
+    assert kept.retention["post_NS"].n == 6
+
+
+def test_the_interval_of_retention_is_of_paired_differences(read_only):
+    """Where no case moves, there is none, however much cases differ; and there is no collapse."""
+    run = read_only(SEQUENCE, "none")
+    assert run.estimates["post_EM"].low < run.estimates["post_EM"].high
+    estimate = run.retention["post_EM"]
+    rest = 2 * (1 - 0.005 ** (1 / 7))  # seven cases agree, on what can be from -2 to 2
+    assert (estimate.value, estimate.high) == (0, pytest.approx(rest))
+    assert collapsed(run) == []
+    assert all(old == new for old, new in perplexities(run).values())
 
 
 def test_a_batch_is_one_edit_to_an_interval(read_only):
@@ -299,20 +300,6 @@ def test_a_column_of_one_batch_is_drawn_over_its_cases(read_only):
     assert both.covers.endswith("; over cases, where one batch alone has values")
 
 
-def test_what_was_kept_is_of_cases_that_have_both_values(read_only):
-    run = read_only(SEQUENCE)
-    first = run.immediate_records[2]
-    rows = [replace(r, status="invalid_case") if r is first else r for r in run.everything]
-    kept = replace(run, everything=rows)
-    names = [r.case for r in run.records if r.case != first.case]
-    one, two = (
-        mean([r for r in records if r.case in names], "post_NS")
-        for records in (run.immediate_records, run.records)
-    )
-    assert kept.retention["post_NS"].value == pytest.approx(two - one)
-    assert kept.retention["post_NS"].n == 6
-
-
 def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
     """Item 13 of issue 18: None in results.json, and no zero that looks measured."""
     run = evaluate(Push(fails=NAMES))
@@ -328,16 +315,7 @@ def test_where_every_case_failed_there_is_no_number_after_the_edit(evaluate):
     assert some["ES"].n == 7, "a failed case counts as a failure where others did not fail"
 
 
-def test_no_seed_moves_an_interval(read_only):
-    """Item 24 of issue 18: a submitter cannot shop for one, since the rule draws nothing."""
-    run = read_only()
-    other = replace(run, manifest=with_entries(run.manifest, identity={"seed": 300}))
-    for interval in ("student", "percentile", "published"):
-        one, two = (replace(each, estimated_by=KINDS[interval]).estimates for each in (run, other))
-        assert {n: str(e) for n, e in one.items()} == {n: str(e) for n, e in two.items()}
-
-
-def test_published_intervals_are_of_prompts_and_other_values_are_the_same(read_only):
+def test_published_intervals_are_of_prompts_and_no_seed_moves_an_interval(read_only):
     """Item 2 of issue 18: the papers' bootstrap draws cases, and the published one prompts too."""
     run = read_only()
     percentile, published = (
@@ -354,6 +332,11 @@ def test_published_intervals_are_of_prompts_and_other_values_are_the_same(read_o
         assert published[name].n == estimate.n
     # The prompts of a case disagree, and are drawn again.
     assert published["post_NS"] != percentile["post_NS"]
+    # Item 24 of issue 18: a submitter cannot shop for one, since the rule draws nothing.
+    other = replace(run, manifest=with_entries(run.manifest, identity={"seed": 300}))
+    for interval in ("student", "percentile", "published"):
+        one, two = (replace(each, estimated_by=KINDS[interval]).estimates for each in (run, other))
+        assert {n: str(e) for n, e in one.items()} == {n: str(e) for n, e in two.items()}
 
 
 @pytest.mark.parametrize("cut", ["a row", "half of the last", "a bit of the last", "all"])

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 from _pytest.outcomes import Skipped
 from support import zoo
-from support.builders import ROOT, distribution
+from support.builders import QUIZ, ROOT, distribution
 from support.zoo_tasks import Listed
 
 from edit_harness import Judge, Key, Reply
@@ -17,45 +17,34 @@ from edit_harness.testing import EditorTests, JudgeTests, MetricTests, PluginTes
 from edit_harness_plugins.commands.authoring.builder_suite import BuilderTests
 
 ANIMALS = sorted(name for name in vars(zoo) if name.startswith("Test"))
-PACKAGE = """
-from edit_harness import Task, hookimpl
-
-class Quiz(Task):
-    def cases(self):
-        return []
-
-@hookimpl
-def edit_harness_register_tasks(register):
-    register("NAME", Quiz, "Questions")
-"""
 
 HOOKS = "test_hooks_are_known"
 
 AS_IT_WAS = "test_registering_leaves_the_process_as_it_was"
-HEALTHY = {"quiz-healthy": (PACKAGE, {})}
+HEALTHY = {"quiz-healthy": (QUIZ, {})}
 CAUGHT = {
     "quiz-noisy": (
-        f"print('Welcome to the quiz!'){PACKAGE}",
+        f"print('Welcome to the quiz!'){QUIZ}",
         {"test_registers_in_silence": "it prints when it is imported: 'Welcome to the quiz!'"},
     ),
     "quiz-heavy": (
-        f"import scipy{PACKAGE}",
+        f"import scipy{QUIZ}",
         {"test_registers_without_heavy_modules": "it imports numpy, scipy: name the factory as"},
     ),
     "quiz-seeder": (
-        f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{PACKAGE}",
+        f"import os, random\nrandom.seed(1)\nos.environ['QUIZ'] = '1'{QUIZ}",
         {AS_IT_WAS: "importing it changed the environment (QUIZ"},
     ),
     "quiz-unmarked": (
-        PACKAGE.replace("@hookimpl", ""),
+        QUIZ.replace("@hookimpl", ""),
         {HOOKS: "edit_harness_register_tasks is never called: mark it with @hook"},
     ),
     "quiz-misspelt": (
-        PACKAGE.replace("register_tasks", "register_taks"),
+        QUIZ.replace("register_tasks", "register_taks"),
         {HOOKS: "unknown hook 'edit_harness_register_taks'"},
     ),
     "quiz-wrong-kind": (
-        PACKAGE.replace("(Task)", "").replace("cases", "questions"),
+        QUIZ.replace("(Task)", "").replace("cases", "questions"),
         {"test_components_are_of_their_kind": "is no Task"},
     ),
 }
@@ -113,7 +102,7 @@ def packages(tmp_path_factory):
     sys.path.insert(0, str(folder))
     lines = ["from edit_harness.testing import PluginTests"]
     for name, (source, _) in {**HEALTHY, **CAUGHT}.items():
-        module = distribution(folder, name, source.replace("NAME", name))
+        module = distribution(folder, name, source.replace("quiz-night", name))
         modules.append(module)
         lines += [f"import {module}", f"class Test_{module}(PluginTests): plugin = {module}"]
     importlib.invalidate_caches()

@@ -101,16 +101,14 @@ def test_only_what_a_model_knows_is_written_and_asked(material):
             assert "passport" not in prompt
 
 
-def test_settings_limit_what_is_made(material):
+def test_settings_limit_what_is_made(material, tmp_path):
     assert len(built(material, size=7)) == 7
     relations = [r["requested_rewrite"]["relation_id"] for r in built(material, size=7)]
     assert sorted(relations.count(name) for name in TEMPLATES) == [2, 2, 3]
     assert built(material, seed=1) != built(material, seed=2)
     few = built(material, fewest_neighbours=4)
     assert {r["requested_rewrite"]["relation_id"] for r in few} == {"P27", "P1303"}
-
-
-def test_sentences_of_ones_own_stand_before_paraphrases(material, tmp_path):
+    # Sentences of one's own stand before paraphrases.
     (tmp_path / "own.txt").write_text("It rained.\n", encoding="utf-8")
     for record in built(material, fillers=str(tmp_path / "own.txt")):
         assert all(prompt.startswith("It rained. ") for prompt in record["paraphrase_prompts"])

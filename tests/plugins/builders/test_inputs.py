@@ -56,12 +56,10 @@ def test_a_triple_that_is_said_twice_is_one_fact(tmp_path):
     rows = [triple, triple | {"subject_id": "Q1", "dead": True}, triple | {"object_id": "Q142"}]
     for order in (rows, rows[::-1]):
         assert triples.read(lines(tmp_path / "a.jsonl", order)) == FACTS[:1]
-
-
-def test_facts_of_a_json_file_may_be_lists(tmp_path):
-    triple = ["Ada", "P27", "France"]
-    for data in ([triple, triple], {"note": "", "facts": [triple]}):
-        assert triples.read(stored(tmp_path / "facts.json", data)) == [Fact(*triple)]
+    # Facts of a JSON file may be lists.
+    row = ["Ada", "P27", "France"]
+    for data in ([row, row], {"note": "", "facts": [row]}):
+        assert triples.read(stored(tmp_path / "facts.json", data)) == [Fact(*row)]
 
 
 @pytest.mark.parametrize(
@@ -113,20 +111,17 @@ def test_two_templates_of_a_fact_are_kept_back(subject, count):
 # Sentences
 
 
-def test_sentences_are_built_in_and_draw_different_words():
-    built_in = fillers.read(fillers.BUILT_IN)
-    assert not any("{" in built_in.sentence(Random(i)) for i in range(40))
-    moved = fillers.Fillers(("{noun} {noun2} {n}",), {"noun": ("a", "b")}, {"n": (3, 4)})
-    texts = {moved.sentence(Random(i)) for i in range(50)}
-    assert texts == {"a b 3", "a b 4", "b a 3", "b a 4"}
-
-
-def test_sentences_come_from_a_file(tmp_path):
+def test_sentences_come_from_a_file_or_are_built_in_and_draw_different_words(tmp_path):
     read = fillers.read(written(tmp_path / "a.txt", "It rains.\n\n Snow fell. \n"))
     assert {read.sentence(Random(i)) for i in range(20)} == {"It rains.", "Snow fell."}
     data = {"note": "", "frames": ["{who} {year}"], "who": ["A", "B"], "year": [1, 1], "x": [{}]}
     read = fillers.read(stored(tmp_path / "a.json", data))
     assert {read.sentence(Random(i)) for i in range(20)} == {"A 1", "B 1"}
+    built_in = fillers.read(fillers.BUILT_IN)
+    assert not any("{" in built_in.sentence(Random(i)) for i in range(40))
+    moved = fillers.Fillers(("{noun} {noun2} {n}",), {"noun": ("a", "b")}, {"n": (3, 4)})
+    texts = {moved.sentence(Random(i)) for i in range(50)}
+    assert texts == {"a b 3", "a b 4", "b a 3", "b a 4"}
 
 
 @pytest.mark.parametrize(
@@ -170,15 +165,12 @@ def test_people_are_made_of_facts_and_tags(tmp_path):
     assert as_list == [("", Subject("Ada", geo=("Oceania",)))]
 
 
-def test_the_tag_of_a_namesake_is_not_taken():
+def test_the_tag_of_a_namesake_is_not_taken_and_one_that_contradicts_a_fact_refused():
     tags = [("Q1", Subject("Ada", geo=("Oceania",))), ("Q2", Subject("Ada", geo=("Caribbean",)))]
     facts = [Fact("Ada", "P101", "law"), Fact("Bob", "P101", "law")]
     assert [person.geo for person in people_of(facts, tags)] == [(), ()]
     (ada,) = people_of([Fact("Ada", "P101", "law", "Q2")], tags)
     assert (ada.id, ada.geo) == ("Q2", ("Caribbean",))
-
-
-def test_a_tag_that_contradicts_a_fact_is_refused():
     with pytest.raises(DataError, match="male by the tags and female by the facts"):
         people_of([Fact("Ada", "P21", "female")], [("", Subject("Ada", "male"))])
 
@@ -199,17 +191,14 @@ def test_tags_that_are_not_right_are_refused(tmp_path, text, parts):
     refused(partial(people_tags, lists=True), path, *parts)
 
 
-def test_gender_is_read_whatever_its_letters(tmp_path):
+def test_gender_is_read_whatever_its_letters_and_continents_are_those_of_the_country(tmp_path):
     (tag,) = tags_of(tmp_path, {"Q1": {"name": "Ada", "gender": " Female"}})
     assert tag[1].gender == "female"
     others = [Fact("Bob", "P21", "Agender"), Fact("Male", "P17", "Male")]
     facts = spelled([Fact("Ada", "P21", "Female"), Fact("Ada", "P21", "female", "Q1"), *others])
     assert facts == [Fact("Ada", "P21", "female", "Q1"), *others]
     assert [person.gender for person in people_of(facts, [tag])] == ["female", ""]
-
-
-def test_continents_are_those_of_the_country():
-    """Of a country in two continents, the first; a place's own comes before its country's."""
+    # Of a country in two continents, the first; a place's own comes before its country's.
     places = [("Paris", "P17", "France"), ("France", "P30", "Europe"), ("Kiev", "P17", "Nowhere")]
     places += [("Russia", "P30", "Europe"), ("Russia", "P30", "Asia")]
     places += [("Java", "P30", "Asia"), ("Java", "P17", "France")]

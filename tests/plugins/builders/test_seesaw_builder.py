@@ -138,9 +138,7 @@ def test_sets_without_facts_are_left_out(material):
     made = built(material, sets=("P101", "P103"))
     assert "seesaw_cf_P101" in made
     assert "seesaw_cf_P103" not in made
-
-
-def test_without_gender_as_many_people_in_all(material):
+    # Without gender there are as many people in all.
     lines(material.triples, [row for row in people(COUNT) if row["relation"] != "P21"])
     made = built(material, sets=("P103",), people=2, phrasings=1)
     for record in made["seesaw_cf_P103"]:
@@ -208,9 +206,7 @@ def test_own_templates_are_for_work_and_language(material, tmp_path):
     for record in work:
         subject = record["requested_rewrite"]["subject"]
         assert set(record["generation_prompts"]) == {f"{subject} is a citizen of", f"{subject} is"}
-
-
-def test_open_prompts_of_a_property_alone(material, tmp_path):
+    # Open prompts of a property alone are drawn from them.
     own = {"P103": {"training": [f"{{}} says {i}" for i in range(5)]}}
     own_words = Material(material.triples, stored(tmp_path / "words.json", own))
     drawn = set()

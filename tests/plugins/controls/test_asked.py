@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from support.builders import record
-from support.editors import stored_records
+from support.builders import people
 from support.loops import Push
 
 import edit_harness as eh
@@ -48,8 +47,7 @@ class Likelihood(Control):
 @pytest.fixture
 def evaluate(tmp_path, model):
     """Run an editor on seven records and a tiny model."""
-    records = [record(i, subject=name) for i, name in enumerate(NAMES)]
-    facts = stored_records(tmp_path / "facts.json", records)
+    facts = people(tmp_path, NAMES)
 
     def evaluate(editor=None, control=None, output="results", **changes):
         given = {"controls": [control]} if control else {}

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from click.testing import CliRunner
-from support.builders import REQUEST, record
-from support.editors import stored_model, stored_records
+from support.builders import REQUEST, people
+from support.editors import stored_model
 from support.loops import Push
 from support.own_tasks import FACTS, TALES, write
 
@@ -202,8 +202,7 @@ def test_what_is_wrong_with_a_task_file_is_said(
 
 
 def test_it_is_a_flag_of_the_command(own, tmp_path):
-    records = [record(i, subject=name) for i, name in enumerate("ABCD")]
-    facts = stored_records(tmp_path / "facts.json", records)
+    facts = people(tmp_path, "ABCD")
     tiny = stored_model(tiny_model(), tmp_path / "tiny")
     flags = ["--editor", "none", "--task", "counterfact", "--task-args", f"data={facts}"]
     flags += ["--model", str(tiny), "-o", str(tmp_path / "results"), "--metrics", "success"]

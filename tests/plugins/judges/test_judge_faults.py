@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 import pytest
 from click.testing import CliRunner
 from support.builders import rewrite, with_entries
+from support.commands import stored
 from support.judge_server import KEY, completion, judged, serving, well
 
 from edit_harness import Key, Reply
 from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
-from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.commands.results import score as scoring
 from edit_harness_plugins.judges.model.openai import OpenAI
 
@@ -168,9 +168,7 @@ def tell(*args):
 def waiting(tmp_path_factory):
     """Make a run whose texts wait for a judge: half of them are right, half are wrong."""
     folder = tmp_path_factory.mktemp("run")
-    model = tiny_model()
-    model.module.save_pretrained(folder / "tiny")
-    model.tokens.tokenizer.save_pretrained(folder / "tiny")
+    stored(folder)
     told = command(folder, "--judge", "none", "-o", folder / "out")
     assert told.exit_code == 1, told.output
     (run,) = (folder / "out").iterdir()

@@ -102,9 +102,7 @@ def test_what_takes_too_long_is_ended_and_leaves_no_alarm():
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 4
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is handler
-
-
-def test_in_another_thread_there_is_no_alarm():
+    # In another thread there is none at all.
     seen = []
 
     def work():

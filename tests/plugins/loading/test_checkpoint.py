@@ -10,10 +10,11 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from support.builders import record
+from support.complaints import configure, refusal
 from support.editors import stored_model, stored_records
 from transformers import GPT2LMHeadModel
 
-from edit_harness import DataError, ModelSource
+from edit_harness import ModelSource
 from edit_harness.cli import main
 from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.loading import checkpoint
@@ -60,18 +61,6 @@ def pickled(folder):
     return folder
 
 
-def configure(folder, **entries):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
-
-
-def refusal(path, **options):
-    with pytest.raises(DataError) as e:
-        load(ModelSource(str(path)), device="cpu", **options)
-    assert "\n" not in e.value.cause + e.value.remedy
-    return f"{e.value.cause} | {e.value.remedy}".replace(str(path), "MODEL")
-
-
 def command(folder, out, *flags):
     return CliRunner().invoke(
         main, ["-m", str(folder), "-e", "none", "-L", "1", "-o", str(out), *flags]
@@ -79,13 +68,6 @@ def command(folder, out, *flags):
 
 
 # Code.
-
-
-def test_code_that_only_the_tokenizer_needs_is_refused(folder):
-    path = folder / "tokenizer_config.json"
-    own = {"auto_map": {"AutoTokenizer": ["own.Own", None]}, "tokenizer_class": "Own"}
-    path.write_text(json.dumps(own))
-    assert "MODEL needs code of its own" in refusal(folder)
 
 
 def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
@@ -114,7 +96,7 @@ def test_code_is_run_for_a_flag_and_the_run_says_so(coded, tmp_path):
 @pytest.mark.parametrize("revision", [None, "main", COMMIT[:12], COMMIT.upper(), COMMIT + "0"])
 def test_of_the_hub_it_takes_a_whole_commit(revision, monkeypatch):
     monkeypatch.setattr(loading_module.PreTrainedConfig, "get_config_dict", pytest.fail)
-    said = refusal("org/name", trust_remote_code=True, revision=revision)
+    said = refusal("org/name", named=False, trust_remote_code=True, revision=revision)
     assert f"of one commit and no other: {revision or 'no revision'} is no full hash" in said
     assert said.endswith("--model-args revision=, 40 hexadecimal digits")
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from support.complaints import configure, refusal
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -54,24 +55,6 @@ def no_network(monkeypatch):
 
 def loaded(path, **options):
     return load(ModelSource(str(path)), **{"device": "cpu", **options})
-
-
-def refusal(path, error=DataError, **options):
-    """Return cause and remedy of a refusal, which name the model and are one line each."""
-    with pytest.raises(error) as e:
-        loaded(path, **options)
-    assert type(e.value) is error
-    assert len(e.value.cause) < 300 + len(str(path))
-    assert "\n" not in e.value.cause + e.value.remedy
-    assert e.value.remedy
-    if error is DataError:
-        assert str(path) in e.value.cause
-    return f"{e.value.cause} | {e.value.remedy}".replace(str(path), "MODEL")
-
-
-def configure(folder, name="config.json", **entries):
-    path = folder / name
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
 def change_weights(folder, change):
@@ -146,12 +129,6 @@ def test_a_missing_shard_is_named(folder):
 # What is refused.
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"model_type": "unheard-of"}'])
-def test_a_configuration_that_says_nothing(folder, text):
-    (folder / "config.json").write_text(text)
-    assert "MODEL is no causal language model that can be loaded" in refusal(folder)
-
-
 BERT = BertConfig(
     vocab_size=402, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
 )
@@ -189,10 +166,15 @@ def test_weights_and_configuration_that_do_not_belong_together(folder, entries, 
     assert cause in refusal(folder)
 
 
+NO_MODEL = "MODEL is no causal language model that can be loaded"
+NOTHING = (b"{", b"[]", b'{"model_type": "unheard-of"}')
+
+
 @pytest.mark.parametrize(
     ("files", "damaged", "cause"),
     [
         ("config.json", None, "has no config.json"),
+        *(("config.json", lambda old, text=text: text, NO_MODEL) for text in NOTHING),
         (WEIGHTS, None, "no weights in safetensors | convert them with save_pretrained"),
         (WEIGHTS, lambda old: b"<html>not found</html>" * 9, "the weights in MODEL are damaged"),
         (WEIGHTS, lambda old: old[:-1000], "the weights in MODEL are damaged"),
@@ -216,20 +198,7 @@ def test_weights_that_no_layer_is_for_are_left_over(folder):
     assert loaded(folder).architecture.layers == 2
 
 
-def test_broken_weights(folder):
-    change_weights(folder, lambda tensors: tensors[PROJECTION][0].fill_(float("inf")))
-    with pytest.raises(DataError, match="NaN or infinity before any edit"):
-        loaded(folder)
-
-
-def test_a_tokenizer_that_panics_when_it_is_loaded(folder):
-    """Item 18 of issue I: a panic is no `Exception`."""
-    broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
-    configure(folder, "tokenizer.json", normalizer=broken)
-    assert "the tokenizer of MODEL cannot be loaded: Precompiled" in refusal(folder)
-
-
-def test_a_tokenizer_that_panics_at_a_text(folder):
+def test_a_tokenizer_that_panics_when_it_is_loaded_or_at_a_text(folder):
     """Item 18 of issue I."""
     broken = {"type": "Split", "behavior": "Isolated", "invert": False}
     broken["pattern"] = {"Regex": "(?:a|aa|aaa)+$x"}
@@ -239,6 +208,10 @@ def test_a_tokenizer_that_panics_at_a_text(folder):
     with pytest.raises(DataError, match=r"tokenizer breaks at 'aaaa.*: Onig: Regex") as e:
         model.answer([(UNEDITED, Choose("a" * 40, ("Paris", "Rome")))])
     assert "tokenizer.json" in e.value.remedy
+    # A panic is no `Exception`.
+    broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    configure(folder, "tokenizer.json", normalizer=broken)
+    assert "the tokenizer of MODEL cannot be loaded: Precompiled" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -296,11 +269,6 @@ def test_a_model_that_does_not_fit(saved, monkeypatch):
 # The hub, without a network.
 
 
-def test_a_hub_name_is_refused_at_once_when_offline(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "MODEL is not in the cache and HF_HUB_OFFLINE=1" in refusal("org/no-such-model")
-
-
 def test_a_hub_without_an_address_is_not_asked(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(loading_module, "unknown_host", lambda url: "huggingface.co")
@@ -337,12 +305,14 @@ def test_what_looks_like_a_folder_never_goes_to_the_hub(name, monkeypatch):
     assert "the model folder MODEL does not exist" in refusal(name)
 
 
-def test_the_digest_of_a_hub_model_is_of_its_commit():
+def test_a_hub_model_has_the_digest_of_its_commit_and_is_refused_at_once_when_offline(monkeypatch):
     config = SimpleNamespace(_commit_hash="abc")
     first = digest_of("org/name", config)
     assert re.fullmatch("[0-9a-f]{64}", first)
     assert first != digest_of("org/other", config)
     assert first != digest_of("org/name", SimpleNamespace(_commit_hash="abd"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "MODEL is not in the cache and HF_HUB_OFFLINE=1" in refusal("org/no-such-model")
 
 
 @pytest.mark.parametrize(("given", "threads"), [("", 1), ("3", 2)])

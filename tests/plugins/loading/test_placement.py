@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.editors import stored_model
 from support.oracles import logprobs
-from support.queries import QUERIES, low_rank
+from support.queries import QUERIES
 
 from edit_harness import Generate, ModelSource, PluginError, Request
 from edit_harness.api import save_model
@@ -16,18 +16,10 @@ from edit_harness.model import weights
 from edit_harness.model.model import Model
 from edit_harness.run.integrity import ModelGuard
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors._search import suffix
-from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning
 from edit_harness_plugins.loading.load import load
 from edit_harness_plugins.loading.placement import described
 
 REQUESTS = [[Request("{} lives in", "Ada", "Paris")], [Request("{} works at", "Bob", "Fiat")]]
-EDITORS = [
-    Rome(layer=0, steps=5, weight_decay=0.5, clamp=4.0, covariance=False,
-         contexts=("{}", "It rains. {}")),
-    ConstrainedFineTuning(layer=0, lr=1e-3, bias=False, steps=4, epsilon=2e-3),
-]  # fmt: skip
 
 
 @pytest.fixture(params=["gpt2", "llama"])
@@ -45,43 +37,12 @@ def assert_same_answers(both, questions):
     torch.testing.assert_close(logprobs(one), logprobs(other), rtol=0, atol=1e-6)
 
 
-def test_answers_are_the_same(both):
-    model, offloaded = both
-    edits = (UNEDITED, low_rank(model, 0), low_rank(model, 1))
-    assert_same_answers(both, [(edit, query) for query in QUERIES for edit in edits])
-    texts = [(edit, Generate("Ada lives in", 6)) for edit in edits]
-    assert model.answer(texts) == offloaded.answer(texts)
-    assert offloaded.packs
-    assert offloaded.starts_at(1)
-    assert suffix.fits_suffix(offloaded, 0, 8)
-
-
-@pytest.mark.parametrize("editor", EDITORS, ids=["rome", "ft-l"])
-def test_searches_find_the_same(both, editor):
-    one, other = (editor.edit_each(model, REQUESTS) for model in both)
-    for mine, theirs in zip(one, other, strict=True):
-        for name, delta in mine.weights.items():
-            torch.testing.assert_close(delta.dense(), theirs.weights[name].dense())
-
-
 def embedding(model):
     return next(name for name, _ in model.module.named_parameters())
 
 
 def change_of(model, name):
     return Edit({name: Dense(0.1 * torch.ones_like(model.parameter(name)))})
-
-
-def test_weights_are_read_where_they_are_kept(both):
-    model, offloaded = both
-    assert weights.of_module(offloaded.module) == weights.of_module(model.module)
-    assert (offloaded.size, offloaded.architecture.hookable) == (
-        model.size,
-        model.architecture.hookable,
-    )
-    assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
-    for name, parameter in model.module.named_parameters():
-        assert torch.equal(offloaded.parameter(name), parameter)
 
 
 @pytest.mark.parametrize("head", [False, True])
@@ -117,7 +78,7 @@ def test_an_edited_model_is_saved_whole(family, tmp_path):
     assert weights.of_module(mine) != weights.of_module(one.module)
 
 
-def test_what_may_have_no_effect_is_refused(both):
+def test_weights_are_read_where_they_are_kept_and_what_may_have_no_effect_is_refused(both):
     model, offloaded = both
     name, request = embedding(model), REQUESTS[0][0]
     patched = Edit(patch=lambda module: nullcontext())
@@ -127,6 +88,14 @@ def test_what_may_have_no_effect_is_refused(both):
     assert "--device cpu" in caught.value.remedy
     with pytest.raises(PluginError, match=f"{name} is offloaded, so that it has no gradient"):
         offloaded.nll([request], {name: model.parameter(name)})
+    assert weights.of_module(offloaded.module) == weights.of_module(model.module)
+    assert (offloaded.size, offloaded.architecture.hookable) == (
+        model.size,
+        model.architecture.hookable,
+    )
+    assert (described(model), described(offloaded)) == ("cpu", "spread over disk (2 blocks)")
+    for own, parameter in model.module.named_parameters():
+        assert torch.equal(offloaded.parameter(own), parameter)
 
 
 DOWN = "model.layers.1.mlp.down_proj"

@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from support.builders import record
-from support.editors import stored_records
+from support.builders import people
 from support.loops import CASES
 
 import edit_harness as eh
@@ -104,10 +103,6 @@ def cases():
     return [eh.Case("0", (request,), tuple(probes))]
 
 
-def test_full_precision_is_no_preview():
-    assert trial.preview(tiny_model(), cases()) is None
-
-
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 8), (torch.float16, 11)])
 def test_the_floor_is_that_of_rounding(dtype, bits):
     """A divergence goes with the square of a change, and the change is some roundings of a logit."""
@@ -119,8 +114,7 @@ def test_the_floor_is_that_of_rounding(dtype, bits):
 
 
 def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
-    records = [record(i, subject=n) for i, n in enumerate(("Ada", "Bob"))]
-    facts = stored_records(tmp_path / "facts.json", records)
+    facts = people(tmp_path, ("Ada", "Bob"))
 
     def evaluate(dtype):
         return eh.evaluate(
@@ -141,3 +135,4 @@ def test_a_preview_says_so_wherever_its_numbers_are(tmp_path):
     assert f"< {floor:.2g}" in half.table(), "an edit of nearly nothing drowns in rounding"
     assert "<" not in full.table()
     assert full.folder.manifest().preview is None
+    assert trial.preview(tiny_model(), cases()) is None

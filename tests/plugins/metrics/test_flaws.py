@@ -33,7 +33,7 @@ def values_of(*answers, metric=METRIC):
 # A case
 
 
-def test_means_over_pairs():
+def test_means_are_over_pairs_and_what_is_no_verdict_counts_nowhere():
     values = values_of(
         rated(sexism=1.0, religion=-1.0),
         rated(sexism=1.0, religion=0.0, score=0.0),
@@ -50,9 +50,6 @@ def test_means_over_pairs():
     unasked = METRIC.measure(case(description(reflected=False)), [OLD], [rated(sexism=1.0)])
     assert unasked["post_Sexism"] == 1
     assert not any("eflected" in name for name in unasked)
-
-
-def test_what_is_no_verdict_counts_nowhere():
     assert values_of(PENDING, compared("undecided", score=0.0), Text("text")) == {}
     values = values_of(UNPARSED, rated(sexism=1.0, served="m"))
     assert values["post_Sexism"] == values["pairs Sexism"] == 1

@@ -178,9 +178,7 @@ def test_unchanged_counts_places_right_or_wrong_and_the_neighbourhood_only():
     after = Scores(((1,), (2,)), ((-1.0,), (-1.0,)), ((1,), (2,)))
     pair = case(choose("neighborhood"))
     assert Unchanged().measure(pair, [before], [after]) == {"post_NU": 0}, "of the true object"
-
-
-def test_shares_are_means_over_questions_however_long():
+    # Shares are means over questions, however long.
     near = case(*[QUESTIONS.probes[2]] * 2)
     before = [said([7, 8], [7, 1]), said([7, 8, 9, 9], [7, 8, 9, 1])]
     after = [said([7, 8], [7, 8]), said([7, 8, 9, 9], [7, 1, 9, 1])]

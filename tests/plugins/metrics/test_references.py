@@ -78,9 +78,7 @@ def test_the_prompts_belong_to_the_texts():
     assert 0 < values["pre_RS"] < values["post_RS"]
     exact = Consistency().measure(asked(name, "P1/Q1", "Ada"), told(""), told(" lives in Rome"))
     assert exact["post_RS"] == pytest.approx(1)
-
-
-def test_without_references_there_is_no_number():
+    # Without references there is no number.
     texts = told("Rome")
     assert Consistency().measure(case(Probe("generation", Generate("a"))), texts, texts) == {}
     unknown = asked(kept({"P1/Q1": ["Ada"]}), "P1/Q9", "a")
@@ -133,9 +131,8 @@ def test_one_that_is_not_there_or_damaged_is_to_be_made_anew(cache):
         with pytest.raises(DataError, match="are damaged"):
             find(name)
         assert not path.exists()
-
-
-def test_a_cache_that_cannot_be_written(cache):
-    (cache / "references").write_text("in the way")
+    # A cache that cannot be written.
+    path.parent.rename(cache / "away")
+    path.parent.write_text("in the way")
     with pytest.raises(ResourceError, match="cannot be written"):
         keep(name_of("a"), lambda: Library.of(REFERENCES))

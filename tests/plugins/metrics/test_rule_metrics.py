@@ -65,9 +65,7 @@ def test_shares_of_right_answers_by_hand():
         "post_IP-steps": 0, "post_RU": 1, "post_RU-d": 1, "post_Rev": 1 / 7,
         "post_Undecided": 1 / 7,
     }, rel=EXACT)  # fmt: skip
-
-
-def test_a_failed_edit_counts_as_wrong():
+    # A failed edit counts as wrong.
     values = RuleAnswers().failed(FORMULA, texts(RIGHT, *[WRONG] * 6, None))
     assert {n: v for n, v in values.items() if n.startswith("post_")} == {
         "post_Rel": 0, "post_Gen": 0, "post_IP": 0, "post_IP-direct": 0, "post_IP-steps": 0,
@@ -156,9 +154,7 @@ def test_checks_by_hand():
     }, rel=EXACT)  # fmt: skip
     assert (values["pre_HG"], values["pre_HG checks"]) == (0, 2)
     assert "pre_HG-ours" not in values
-
-
-def test_a_failed_edit_fails_every_check():
+    # A failed edit fails every check.
     values = RuleHierarchy().failed(LINKED, [])
     assert (values["post_HG"], values["post_HG checks"]) == (0, 3)
     assert values.keys() == RuleHierarchy().measure(

@@ -134,17 +134,14 @@ def test_a_record_of_no_use_is_a_case_that_says_why(store, problem):
     assert [first, last] == list(alone)
 
 
-def test_what_is_optional_may_be_missing(store):
+def test_what_is_optional_may_be_missing_and_a_file_may_not_be_all_of_no_use(store):
     few = record()
     del few["attribute_prompts"], few["generation_prompts"]
     del few["requested_rewrite"]["relation_id"]
     (case,) = CounterFact(store(few), generation=1).cases()
     assert case.tags == {}
     assert not {"attribute", "generation"} & {probe.role for probe in case.probes}
-
-
-def test_a_file_of_nothing_but_records_of_no_use(store):
-    """Five problems are shown, and all are counted."""
+    # Five problems are shown, and all are counted.
     path = store(*(record(i, subject="") for i in range(7)))
     *problems, more = complaint(CounterFact(path)).cause.split("; ")
     assert len(problems) == 5

@@ -51,7 +51,7 @@ def test_texts_are_asked_for_as_in_the_paper(store):
     assert texts(plus) == queries
 
 
-def test_every_text_has_a_seed_of_its_own(tmp_path):
+def test_every_text_has_a_seed_of_its_own_from_that_of_the_run(tmp_path):
     def seeds(**settings):
         return [q.seed for case in with_texts(tmp_path, 3, **settings).cases() for q in texts(case)]
 
@@ -61,9 +61,6 @@ def test_every_text_has_a_seed_of_its_own(tmp_path):
     assert seeds(generation=2) == [first[0], first[2]]
     assert seeds(generation=10) == first[:1]
     assert seeds() == []
-
-
-def test_the_seed_of_the_run_is_that_of_the_texts():
     made = make_task(Plugins.installed(), "counterfact", {}, ModelSource("m"), seed=3)
     assert made.value.seed == 3
 
@@ -85,9 +82,7 @@ def test_other_references_are_another_library(tmp_path, store, cache):
 
     assert name(*SNIPPETS) != name(*SNIPPETS[:1])
     assert len(list((cache / "references").iterdir())) == 2
-
-
-def test_entries_of_one_topic_are_joined(store):
+    # Entries of one topic are joined.
     assert len(snippets.read(Path(store(*SNIPPETS[:1] * 2)))["P551/Q90"]) == 4
 
 

@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from support.builders import scores
 from support.complaints import complaint
 
-import edit_harness as eh
 from edit_harness import Case, Choose, Key, ModelSource, Probe, Regime, Request, Text
 from edit_harness.data import Verdict
-from edit_harness.testing import tiny_model
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
-from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.mquake import MQuAKE
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 
@@ -90,13 +87,11 @@ def test_an_instance_becomes_a_case(store):
     assert [key.right for _, key in asked(case, "single-hop")] == ["Paris", "France"]
     assert [key.right for _, key in asked(case, "old-single-hop")] == ["Rome", "Italy"]
     assert asked(case, "old-single-hop")[1][1].about["aliases"] == ["Italia"]
-
-
-def test_all_edits_of_an_instance_are_written_at_once(store):
+    # All its edits are written at once.
     edits = [edit(), edit(subject="Rome", prompt="{} is in")]
-    case = only(MQuAKE(store(instance(requested_rewrite=edits))))
-    assert [request.subject for request in case.requests] == ["Ada", "Rome"]
-    assert case.tags["edits"] == "2"
+    both = only(MQuAKE(store(instance(requested_rewrite=edits))))
+    assert [request.subject for request in both.requests] == ["Ada", "Rome"]
+    assert both.tags["edits"] == "2"
     assert MQuAKE.regime == Regime()
 
 
@@ -141,13 +136,16 @@ def test_the_models_own_sample_is_asked_without_demonstrations(store):
     assert "prompts=FILE" in given.notes[0]
 
 
-def test_built_in_demonstrations_are_sixteen_and_ask_nothing_twice(store):
+def test_demonstrations_are_sixteen_that_ask_nothing_twice_or_those_of_a_file(store):
     query, key = asked(only(MQuAKE(store(instance()))), "multi-hop")[0]
     *before, last = query.prompt.split("\n")
     assert len(before) == len({line.partition(" A:")[0] for line in before}) == 16
     assert last == "Q: In which country does Ada live? A:"
     assert (query.stop, key.about["how"]) == ("\n", "equal")
     assert not any("Ada" in line for line in before)
+    file = store(name="shots.txt", text="Frage: Wo? Antwort: Da\n\n")
+    query, _ = asked(only(MQuAKE(store(instance()), demonstrations=file)), "multi-hop")[0]
+    assert query.prompt == "Frage: Wo? Antwort: Da\nQ: In which country does Ada live? A:"
 
 
 OSLO = "Q: Which country is Oslo in? A: Norway"
@@ -167,12 +165,6 @@ def test_prompts_of_a_relation_stand_before_its_questions_only(store):
     assert [query.prompt for query, _ in asked(case, "single-hop")] == [
         "Where does Ada live?", "Which country is Paris in?",
     ]  # fmt: skip
-
-
-def test_demonstrations_of_a_file_are_taken_as_they_are(store):
-    file = store(name="shots.txt", text="Frage: Wo? Antwort: Da\n\n")
-    query, _ = asked(only(MQuAKE(store(instance()), demonstrations=file)), "multi-hop")[0]
-    assert query.prompt == "Frage: Wo? Antwort: Da\nQ: In which country does Ada live? A:"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +200,7 @@ def answers(*given):
     return [each if not isinstance(each, Verdict) else Text("", each) for each in given]
 
 
-def test_shares_of_an_instance_by_hand():
+def test_shares_of_an_instance_and_of_all_edits_by_hand():
     before = answers(LOSES, WRONG, RIGHT, RIGHT, RIGHT, OLD, WRONG, WRONG)
     after = answers(WINS, RIGHT, RIGHT, WRONG, RIGHT, WRONG, RIGHT, OLD)
     assert MultiHop().measure(case(), before, after) == pytest.approx({
@@ -217,6 +209,19 @@ def test_shares_of_an_instance_by_hand():
         "post_EW": 1, "post_EW successes": 1, "post_EW edits": 1, "post_IW": 1, "post_SH": 1, "post_IW-old": 0,
         "post_MH": 1, "post_MH-old": 1, "post_MH-mean": 1 / 3,
     }, rel=EXACT)  # fmt: skip
+    # Edits are pooled; the mean of means would weigh instances.
+    rows = []
+    for found in ([WINS], [WINS, LOSES, LOSES]):
+        own = case(edits=len(found), hops=0, old=0, questions=0)
+        rows.append(MultiHop().measure(own, found, found))
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    assert MultiHop().summarize(columns) == {"pre_EW": 2 / 4, "post_EW": 2 / 4}
+    # A failed edit is wrong everywhere.
+    values = MultiHop().failed(case(edits=2), [])
+    assert values == {
+        "post_MH": 0, "post_EW": 0, "post_IW": 0, "post_SH": 0, "post_MH-mean": 0,
+        "post_EW successes": 0, "post_EW edits": 2,
+    }  # fmt: skip
 
 
 VERDICTS = st.sampled_from([RIGHT, WRONG, OLD, UNDECIDED, PENDING, UNPARSED])
@@ -243,24 +248,6 @@ def test_a_value_is_there_if_every_outcome_of_what_is_missing_has_it(verdicts):
     assert values(verdicts) == sure
 
 
-def test_a_failed_edit_is_wrong_everywhere():
-    values = MultiHop().failed(case(edits=2), [])
-    assert values == {
-        "post_MH": 0, "post_EW": 0, "post_IW": 0, "post_SH": 0, "post_MH-mean": 0,
-        "post_EW successes": 0, "post_EW edits": 2,
-    }  # fmt: skip
-
-
-def test_edit_wise_success_is_over_all_edits():
-    """They are pooled; the mean of means would weigh instances."""
-    rows = []
-    for found in ([WINS], [WINS, LOSES, LOSES]):
-        own = case(edits=len(found), hops=0, old=0, questions=0)
-        rows.append(MultiHop().measure(own, found, found))
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    assert MultiHop().summarize(columns) == {"pre_EW": 2 / 4, "post_EW": 2 / 4}
-
-
 def test_tables_by_hops_and_by_edits():
     """The shares are counted and divided once: 35 of 80 are 43.75 %, with no rounding error."""
     tags = [("3", "1"), ("2", "2")] + [("2", "1")] * 79
@@ -272,25 +259,3 @@ def test_tables_by_hops_and_by_edits():
         {"hops": "3", "cases": 1, "MH": 0, "IW": 100},
     ]
     assert [row["cases"] for row in tables["by number of edits, %"]] == [80, 1]
-
-
-# Runs
-
-
-@pytest.mark.parametrize("task", [MQuAKE, RippleEdits])
-def test_it_runs_in_batches_and_judges_everything(task, tmp_path):
-    """A random model answers nothing right; what is asked is all judged."""
-    alone = {"demonstrations": "none"} if task is MQuAKE else {}
-    run = eh.evaluate(
-        "ft-l", task(str(FILES / f"{task.sample}.json"), **alone), tiny_model(), limit=3,
-        editor_args={"layer": 0, "steps": 2}, regime=Regime("batch", 2), output=tmp_path,
-    )  # fmt: skip
-    assert len(run.records) == 3
-    assert not run.failures
-    assert run.pending == run.results()["undecided"] == 0
-    if task is MQuAKE:
-        assert run["MH"].value == run["MH-old"].value == 0
-        assert sum(row["cases"] for row in run.tables["multi-hop"]["by number of hops, %"]) == 3
-    else:
-        assert run["Excluded"].value == 1, "it does not say what is edited"
-    json.dumps(run.results(), allow_nan=False)

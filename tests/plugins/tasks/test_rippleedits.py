@@ -280,6 +280,9 @@ def test_shares_of_a_case_by_hand():
     unmet = measured(TWO_TESTS, [WRONG, WRONG, WRONG, RIGHT, RIGHT], [RIGHT] * 5)
     assert (unmet["LG tests"], unmet["LG executed"], unmet["LG counted"]) == (2, 1, 1)
     assert (unmet["pre_Executed"], unmet["post_LG"]) == (2 / 3, 1)
+    # A failed edit did not take.
+    case = Case("0", (Request("{} is", "Ada", "x"),), tuple(TWO_TESTS))
+    assert Ripple().failed(case, []) == {"post_Excluded": 1}
 
 
 def test_verdicts_that_decide_are_enough():
@@ -310,15 +313,7 @@ def test_before_and_after_are_of_the_same_tests_and_cases():
     columns = {"pre_LG": np.array([1.0, 0.5, 0.0]), "post_LG": np.array([1.0, 0.0, np.nan])}
     assert Ripple().summarize(columns) == {"pre_LG": 0.75, "post_LG": 0.5}
     assert Ripple().summarize({"pre_LG": columns["pre_LG"]}) == {"pre_LG": 0.5}
-
-
-def test_a_failed_edit_did_not_take():
-    case = Case("0", (Request("{} is", "Ada", "x"),), tuple(TWO_TESTS))
-    assert Ripple().failed(case, []) == {"post_Excluded": 1}
-
-
-def test_an_axis_is_the_mean_over_cases_and_tables_count_tests():
-    """Case 0 passes 1 of 2, case 1 passes 1 of 1: the mean is 3/4, and 2 of 3 are passed."""
+    # Case 0 passes 1 of 2, case 1 passes 1 of 1: the mean is 3/4, and 2 of 3 are passed.
     columns = {
         "post_LG": np.array([0.5, 1.0, np.nan]),
         "LG tests": np.array([2.0, 1.0, 2.0]),

@@ -74,9 +74,7 @@ def test_the_other_wording_names_the_property():
     assert paper.digest != named.digest
     cause = complaint(RuleEdit("mine.json", wording="named")).cause
     assert cause == "wording=named is of the bundled rules alone"
-
-
-def test_the_squared_diagonal_of_a_square_has_one_place_for_its_subject():
+    # The squared diagonal of a square has one place for its subject.
     (request,) = case(RuleEdit, "square_diagonal_square").requests
     assert request.prompt.startswith("A {} has side length x. Its squared diagonal")
 

@@ -5,13 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from support.builders import with_entries
+from support.commands import invoked, stored
 
 from edit_harness import Key, Reply
-from edit_harness.cli import main
 from edit_harness.folder.folder import RunFolder
-from edit_harness.testing.tiny import tiny_model
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
 from edit_harness_plugins.tasks.rule_edit.task import BUNDLED
 
@@ -27,14 +25,9 @@ NO_JUDGE = ("-t", "rule-edit", "--judge", "none")
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A folder with a tiny random model, and with runs of it that have been made once."""
-    folder, model = tmp_path_factory.mktemp("rules"), tiny_model()
-    model.module.save_pretrained(folder / "tiny")
-    model.tokens.tokenizer.save_pretrained(folder / "tiny")
+    folder = tmp_path_factory.mktemp("rules")
+    stored(folder)
     return folder
-
-
-def tell(*args):
-    return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
 def words(text):
@@ -42,11 +35,8 @@ def words(text):
 
 
 @pytest.fixture
-def run(kept, monkeypatch, tmp_path):
+def run(kept, tell):
     """Run two cases by a command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
 
     def run(*args, code=0, output="out"):
         result = tell(
@@ -124,11 +114,11 @@ def test_verdicts_can_wait(run, made):
     assert not [name for name in results["results"] if name.startswith("post_Rel")]
     assert "post_Loc,single" in results["results"], "which asks no judge"
 
-    unjudged = tell("score", folder)
+    unjudged = invoked("score", folder)
     assert (unjudged.exit_code, unjudged.stdout) == (1, result.stdout)
 
     lines = (folder / "samples.jsonl").read_text().splitlines()
-    filled = tell("score", folder, "--judge", "symbolic")
+    filled = invoked("score", folder, "--judge", "symbolic")
     assert filled.exit_code == 0, filled.output
     results = results_of(folder)
     assert (results["pending"], results["results"]) == (0, results_of(judged)["results"])
@@ -136,10 +126,10 @@ def test_verdicts_can_wait(run, made):
     assert stored[: len(lines)] == lines, "what was written stays"
     assert len(stored) == 2 * len(lines)
 
-    again = tell("score", folder, "--judge", "symbolic")
+    again = invoked("score", folder, "--judge", "symbolic")
     assert again.exit_code == 0
     assert "waits for a judge" in again.stderr
-    assert tell("score", folder).stdout == filled.stdout
+    assert invoked("score", folder).stdout == filled.stdout
     # The same command reads the run back, verdicts and all.
     assert run(*NO_JUDGE).stdout == filled.stdout
 
@@ -148,7 +138,7 @@ def test_one_run_has_one_judge(made):
     folder = made(*NO_JUDGE, code=1)
     opened = RunFolder(folder)
     opened.write_manifest(with_entries(opened.manifest(), judged_by=OTHER))
-    result = tell("score", folder)
+    result = invoked("score", folder)
     assert result.exit_code == 7
     assert "is judged by symbolic 0 (sympy 1.0)" in words(result.stderr)
     assert "in a sibling folder: --judge symbolic" in words(result.stderr)
@@ -160,14 +150,14 @@ def test_the_folder_of_another_judge_follows_its_source(run, made, monkeypatch, 
     stored = RunFolder(folder).samples.read_bytes()
     with monkeypatch.context() as inside:
         inside.chdir(folder)
-        assert tell("score", ".", *SLOW).exit_code == 0
+        assert invoked("score", ".", *SLOW).exit_code == 0
     sibling = other_than(folder)
     assert sibling.name.startswith(f"{folder.name}-symbolic-"), "beside its source"
     assert RunFolder(folder).samples.read_bytes() == stored, "which stays as it is"
     assert results_of(sibling)["results"] == results_of(folder)["results"]
     first = (sibling / "samples.jsonl").read_text().splitlines()
     run("-t", "rule-edit-hierarchy", "-L", 3)
-    told = tell("score", folder, *SLOW)
+    told = invoked("score", folder, *SLOW)
     assert results_of(sibling)["cases"] == 3, told.output
     lines = (sibling / "samples.jsonl").read_text().splitlines()
     assert lines[: len(first)] == first
@@ -179,22 +169,6 @@ def test_settings_are_for_a_judge_that_is_there(run):
     assert "--judge-args are for a judge, and there is none" in told.stderr
 
 
-def test_a_run_that_was_interrupted_is_listed_and_has_no_numbers(made):
-    """Its last records are of another state of the model than those of a whole run."""
-    folder = made("-t", "rule-edit", "--edit-mode", "sequential", "--eval-at", "each")
-    assert tell("score", folder).exit_code == 0
-    samples = folder / "samples.jsonl"
-    lines = samples.read_text().splitlines(keepends=True)
-    samples.write_text("".join(lines[:-1]))
-    assert "BROKEN: rows that results.json counts" in tell("ls", "runs", "-o", "out").stdout
-    (folder / "results.json").unlink()
-    for part, missing in ((lines[:-2], 2), ([], len(lines))):
-        samples.write_text("".join(part))
-        result = tell("score", folder)
-        assert result.exit_code == 7
-        assert f"is not finished: {missing} records missing" in result.stderr
-
-
 def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path):
     """The task's own check lets a division by zero through; the other rule is judged, as by score."""
     at_once = run(*broken_rules(), code=1)
@@ -204,10 +178,10 @@ def test_a_key_that_cannot_be_read_is_the_affair_of_its_case(run, tmp_path):
     (judged,) = tmp_path.glob("out/*")
     run(*broken_rules(), "--judge", "none", code=1)
     folder = other_than(judged)
-    result = tell("score", folder, "--judge", "symbolic")
+    result = invoked("score", folder, "--judge", "symbolic")
     assert result.exit_code == 1
     assert result.stdout == at_once.stdout
-    assert "another one now" not in tell("score", folder).stderr
+    assert "another one now" not in invoked("score", folder).stderr
 
 
 def test_a_sequence_with_a_bad_key_has_its_end_where_it_is(run):
@@ -226,11 +200,13 @@ def test_a_judge_that_fails_is_no_judge_of_the_run(made, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(Symbolic, "judge", fail)
-        result = tell("score", folder, "--judge", "symbolic")
+        result = invoked("score", folder, "--judge", "symbolic")
     assert result.exit_code == 1
     assert "RuntimeError: no connection" in words(result.stderr)
     assert json.loads((folder / "manifest.json").read_text())["judged_by"] is None
-    assert tell("score", folder, "--judge", "symbolic", "--metrics", "rule-locality").exit_code == 0
+    assert (
+        invoked("score", folder, "--judge", "symbolic", "--metrics", "rule-locality").exit_code == 0
+    )
     results = results_of(folder)
     assert (results["pending"], "post_Rel,single" in results["results"]) == (0, True)
     assert json.loads((folder / "manifest.json").read_text())["judged_by"]["name"] == "symbolic"
@@ -239,27 +215,23 @@ def test_a_judge_that_fails_is_no_judge_of_the_run(made, monkeypatch):
 def test_a_smaller_limit_leaves_all_cases_to_be_scored(run, made):
     folder = made(*NO_JUDGE, code=1)
     run(*NO_JUDGE, "--limit", 1, code=1)
-    result = tell("score", folder, "--judge", "symbolic")
+    result = invoked("score", folder, "--judge", "symbolic")
     assert result.exit_code == 0, result.output
     assert {line.split()[-1] for line in result.stdout.splitlines()[1:]} == {"2"}
 
 
-def test_other_metrics_are_scored_without_touching_the_results(made):
+def test_cases_are_shown_and_other_metrics_scored_without_touching_the_results(made):
     folder = made("-t", "rule-edit")
+    shown = invoked("case", folder, "rectangle_area").stdout
+    for part in ("-> A = x + y", "efficacy", "understanding", "[direct]", "[same_shape]"):
+        assert part in words(shown)
+    data = json.loads(invoked("case", folder, "rectangle_area", "--json").stdout)
+    assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
     before = (folder / "results.json").read_text()
-    result = tell("score", folder, "--metrics", "rule-locality")
+    result = invoked("score", folder, "--metrics", "rule-locality")
     rows = [line.split()[0] for line in result.stdout.splitlines()]
     assert rows[1:] == ["Loc", "Loc-exact", "Loc-sem"]
     assert (folder / "results.json").read_text() == before
-
-
-def test_a_case_is_shown_with_replies_and_verdicts(made):
-    folder = made("-t", "rule-edit")
-    shown = tell("case", folder, "rectangle_area").stdout
-    for part in ("-> A = x + y", "efficacy", "understanding", "[direct]", "[same_shape]"):
-        assert part in words(shown)
-    data = json.loads(tell("case", folder, "rectangle_area", "--json").stdout)
-    assert len(data["records"][0]["after"]) == len(data["case"]["probes"])
 
 
 @pytest.mark.parametrize("wording", SHIPPED)

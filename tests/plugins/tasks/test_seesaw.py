@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from support.complaints import complaint
 from support.seesaw_data import CANDIDATES, SUBJECTS, efficacy, folder, record, records, write
 
-import edit_harness as eh
 from edit_harness import Case, Choose, Generate, Key, Probe, Regime, Request, UsageError
-from edit_harness.testing import TaskTests, tiny_model
+from edit_harness.testing import TaskTests
 from edit_harness_plugins.tasks.seesaw.asking import FLAWS, PARTS, shares, stratified
 from edit_harness_plugins.tasks.seesaw.files import PARALLEL, PROPERTIES, TITLE, sets_at
 from edit_harness_plugins.tasks.seesaw.subjects import told_by
@@ -262,17 +261,14 @@ def test_what_the_edited_are_known_for_does_not_hang_on_the_tags(tmp_path):
         assert golds == ["physics", second]
 
 
-def test_metrics_are_those_of_the_parts():
-    both = SeesawCF(part="open-ended, cross-property")
-    assert both.metrics == ("success", "cross-property", "flaws", "judging")
-    assert SeesawCF.regime == Regime("batch", 0, apart="set")
-
-
-def test_names_that_there_are_not(tmp_path):
+def test_metrics_are_those_of_the_parts_and_names_are_known(tmp_path):
     with pytest.raises(UsageError, match="sets='P101,P21' names 'P21'"):
         list(task(folder(tmp_path, ["P101"]), sets="P101,P21").cases())
     error = complaint(task(tmp_path, part="cross-property"))
     assert "no set among P101 has the part cross-property" in error.cause
+    both = SeesawCF(part="open-ended, cross-property")
+    assert both.metrics == ("success", "cross-property", "flaws", "judging")
+    assert SeesawCF.regime == Regime("batch", 0, apart="set")
 
 
 def test_the_composition_counts_as_the_paper_does(tmp_path):
@@ -340,16 +336,6 @@ def test_shares_are_those_of_a_naive_count(groups, data):
         seats[most] += 1
     got = shares(counts, size)
     assert sorted((counts[g], seats[g]) for g in counts) == sorted((counts[g], got[g]) for g in got)
-
-
-def test_every_set_is_written_at_once_and_answered(tmp_path):
-    path = folder(tmp_path / "data", ["P101", "P21_P101", "P27_P21"])
-    run = eh.evaluate(
-        "ft-l", SeesawCF(str(path), samples=1), tiny_model(), judge="none", output=tmp_path / "out",
-        editor_args={"layer": 0, "steps": 2, "lr": 0.01, "epsilon": 0.1},
-    )  # fmt: skip
-    assert run.failures == []
-    assert run["ES"].n == 6
 
 
 def bad(case_id=1, rewrite=None, **changes):

@@ -1,29 +1,21 @@
 """The command that makes data of one's own: what it leaves behind, and what it refuses."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.commands import failed
 from support.commands import stored as stored_model
 from support.own_facts import TEMPLATES, TRIPLES, lines, people, stored
 
-from edit_harness.cli import main
-
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
+def tell(tell, tmp_path):
     """Run the command in a folder with facts and templates in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
     lines(tmp_path / "facts.jsonl", TRIPLES)
     lines(tmp_path / "people.jsonl", people())
     stored(tmp_path / "words.json", TEMPLATES)
-
-    def tell(*args):
-        return CliRunner().invoke(main, ["build-data", *map(str, args)])
-
-    return tell
+    return partial(tell, "build-data")
 
 
 def counterfact(*more):

@@ -5,27 +5,20 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from support.builders import distribution
+from support.builders import QUIZ, distribution
 
 from edit_harness.cli import main
 from edit_harness.errors import Terminated
 from edit_harness.registry import packages
 from edit_harness.registry.registry import Plugins
 
-GOOD = """
-from edit_harness import hookimpl
-
-@hookimpl
-def edit_harness_register_tasks(register):
-    register("quiz", "quiz_good:Quiz", "Questions")
-"""
 BAD = {
     "quiz-exit": "raise SystemExit('no licence')",
-    "quiz-typo": GOOD.replace("register_tasks", "register_taks"),
+    "quiz-typo": QUIZ.replace("register_tasks", "register_taks"),
     "quiz-empty": "",
     "quiz-skip": "import pytest\npytest.importorskip('nothing_of_that_name')",
     "quiz-base": "class Own(BaseException): pass\nraise Own('no')",
-    "quiz-hook": GOOD.replace("    register(", "    raise GeneratorExit\n    register("),
+    "quiz-hook": QUIZ.replace("    register(", "    raise GeneratorExit\n    register("),
 }
 
 
@@ -57,11 +50,14 @@ def said(capsys):
 
 
 def test_a_package_says_what_it_brings_and_where_from(site, capsys):
-    loud = f"import os\nprint('hi')\nos.environ['X'] = '1'\n{GOOD}"
+    loud = f"import os\nprint('hi')\nos.environ['X'] = '1'\n{QUIZ}"
     distribution(site, "quiz-good", loud, version="3.1")
     row = said(capsys)["quiz-good"]
     assert (row["version"], row["from"], row["state"]) == ("3.1", str(site), "loaded")
-    assert (row["modules"], row["provides"]) == (["quiz_good"], {"tasks": ["quiz"]})
+    assert (row["modules"], row["provides"]) == (
+        ["quiz_good"],
+        {"tasks": ["lazy-quiz", "quiz-night"]},
+    )
     assert row["notes"] == ["changed the environment while it was loaded; that was put back"]
     code, out, _ = tell(capsys, "plugins", "--block-plugins", "quiz-good")
     assert "quiz-good 3.1  LEFT OUT" in out
@@ -69,7 +65,7 @@ def test_a_package_says_what_it_brings_and_where_from(site, capsys):
     code, out, _ = tell(capsys, "plugins")
     assert code == 0
     assert "quiz-good 3.1\n  from       " in out
-    assert "  tasks      quiz  " in out
+    assert "  tasks      lazy-quiz, quiz-night  " in out
 
 
 def test_broken_packages_say_why_and_all_commands_work(site, capsys):
@@ -98,7 +94,7 @@ def test_what_ends_the_command_is_no_fault_of_a_plugin(site, error):
 @pytest.mark.parametrize(("wanted", "holds"), [(">=0.1", True), ("<0.1,>0.0.1", False)])
 def test_a_package_says_which_harness_it_requires(site, capsys, wanted, holds):
     """Item 19 of issue I: `Requires-Dist`, and whether it holds."""
-    distribution(site, "quiz-good", GOOD)
+    distribution(site, "quiz-good", QUIZ)
     with open(site / "quiz_good-1.0.dist-info" / "METADATA", "a", encoding="utf-8") as file:
         file.write(f"Requires-Dist: rich\nRequires-Dist: Edit_Harness{wanted}\n")
     row = said(capsys)["quiz-good"]

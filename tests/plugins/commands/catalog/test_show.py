@@ -2,13 +2,12 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import question
 
 from edit_harness import Measure, Regime, Task
-from edit_harness.cli import main
 from edit_harness.files import strict
 from edit_harness.registry.registry import Plugins
 from edit_harness_plugins.commands.catalog.show import card, facts, of_kind
@@ -17,13 +16,9 @@ ONE_OF_EACH_KIND = {component.kind: component.name for component in Plugins.inst
 
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
-    """Run a command in an empty folder; return its result with stdout and stderr apart."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
+def tell(tell, monkeypatch):
     monkeypatch.setenv("EDIT_HARNESS_OFFLINE", "1")
-    return lambda *args: CliRunner().invoke(main, ["show", *map(str, args)])
+    return partial(tell, "show")
 
 
 def told(result):

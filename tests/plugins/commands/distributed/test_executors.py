@@ -10,7 +10,6 @@ from support.commands import failed, invoked, stored
 from support.local_workers import Together
 
 import edit_harness as eh
-from edit_harness import hookimpl
 from edit_harness.errors import ResourceError, UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import build_component
@@ -41,26 +40,10 @@ class Other(WorkerExecutor):
         return MADE[-1]
 
 
-class Package:
-    """A plugin."""
-
-    @staticmethod
-    @hookimpl
-    def edit_harness_register_executors(register):
-        register("other", Other)
-
-
 @pytest.fixture
-def other(monkeypatch):
+def other(also):
     """Register it."""
-    installed = Plugins.installed
-
-    def more():
-        found = installed()
-        found.add(Package, "others")
-        return found
-
-    monkeypatch.setattr(Plugins, "installed", more)
+    also(edit_harness_register_executors=lambda register: register("other", Other))
     MADE.clear()
     return MADE
 

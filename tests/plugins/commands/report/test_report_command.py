@@ -2,15 +2,14 @@
 
 import csv
 import io
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from support.builders import with_entries
 from support.commands import failed
 from support.loops import Push
 from support.made_runs import made
 
-from edit_harness.cli import main
 from edit_harness.run.results import Results
 from edit_harness_plugins.commands.report import facts, layouts
 
@@ -21,14 +20,8 @@ def runs(folder) -> list[Results]:
 
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def tell(*args):
-        return CliRunner().invoke(main, ["report", *map(str, args)])
-
-    return tell
+def tell(tell):
+    return partial(tell, "report")
 
 
 def paths(runs):

@@ -21,12 +21,10 @@ QUESTION = "Sophia Loren is a citizen of"
 
 
 @pytest.fixture
-def tell(monkeypatch, tmp_path):
+def tell(tell, tmp_path):
     """Run a command in a folder with a file of facts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EDIT_HARNESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "facts.jsonl").write_text("\n".join(map(json.dumps, FACTS)))
-    return invoked
+    return tell
 
 
 def edit(tell, *args):

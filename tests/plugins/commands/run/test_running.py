@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.builders import IDENTITY, MANIFEST, record, with_entries
+from support.builders import IDENTITY, MANIFEST, people, with_entries
 from support.commands import stored
 
 from edit_harness import Case
@@ -53,9 +53,7 @@ def tell(monkeypatch, tmp_path):
     Path("odd.py").write_text(EDITORS)
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(tmp_path / "odd.py"))
     stored(tmp_path)
-    names = ("Ada", "Bob", "Ann")
-    facts = [record(i, subject=name) for i, name in enumerate(names)]
-    Path("facts.json").write_text(json.dumps(facts))
+    people(tmp_path, ("Ada", "Bob", "Ann"))
     task = ("-t", "counterfact", "--task-args", "data=facts.json", "--metrics", "success")
 
     def tell(editor, *args):

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.plans import cases
+from support.builders import cases
 
 from edit_harness import Case, UsageError
 from edit_harness.interfaces import Regime

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from support.commands import failed
+from support.commands import failed, invoked
 
 from edit_harness import DataError, Request, ResourceError, stats
-from edit_harness.cli import main
 from edit_harness.model.tokens import Continuation
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import assembly
@@ -32,9 +31,8 @@ def pocket():
 @pytest.fixture
 def tell(monkeypatch, pocket):
     """Run the command on the model that is there already."""
-    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(assembly, "load", lambda *_, **__: pocket)
-    return lambda *args: CliRunner().invoke(main, ["trace", *map(str, args)])
+    return partial(invoked, "trace")
 
 
 def test_facts_of_pocket_are_recalled_early_at_the_subjects_last_token(tell):
