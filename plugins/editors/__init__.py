@@ -19,13 +19,17 @@ EDITORS = {
     "lora": ("tuning.lora:Lora", "Low-rank adapters (Hu et al., 2021)"),
     "ultraedit": ("tuning.ultraedit:UltraEdit", "Normalised gradients (Gu et al., 2025)"),
     "prompt": ("in_context.prompt:Prompt", "The new fact in front of every prompt"),
-    "memory": (
-        "in_context.memory:Memory",
-        "Retrieval: the facts that a prompt is about, before it",
-    ),
+    "memory": ("in_context.memory:Memory", "The facts that a prompt is about, before it"),
     "ike": ("in_context.ike:Ike", "The new fact behind examples of edits (Zheng et al., 2023)"),
 }
 """Module and class of each, and what it is."""
+ADAPTORS = {
+    "codebook": ("grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"),
+    "facts": ("in_context.memory:Facts", "Facts to put before prompts (memory)"),
+    "residual-memory": ("memories.residual:ResidualMemory", "A matrix that masks open (MEMOIR)"),
+    "side-memories": ("memories.side:SideMemories", "Copies that prompts are answered from (WISE)"),
+}
+"""The same of what edits are stored with."""
 
 
 @hookimpl
@@ -37,14 +41,6 @@ def edit_harness_register_editors(register: Register) -> None:
 
 @hookimpl
 def edit_harness_register_adaptors(register: Register) -> None:
-    """Name the adaptors that edits are stored with."""
-    register("facts", f"{__name__}.in_context.memory:Facts", "Facts to put before prompts (memory)")
-    register(
-        "codebook", f"{__name__}.grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"
-    )
-    memory = f"{__name__}.memories.residual:ResidualMemory"
-    register("residual-memory", memory, "A matrix that known prompts open in part (MEMOIR)")
-    memories = f"{__name__}.memories.side:SideMemories"
-    register(
-        "side-memories", memories, "Copies of a matrix that some prompts are answered from (WISE)"
-    )
+    """Name what edits are stored with."""
+    for name, (where, summary) in ADAPTORS.items():
+        register(name, f"{__name__}.{where}", summary)

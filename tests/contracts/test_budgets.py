@@ -15,12 +15,13 @@ READING = (
 MUST = {
     "files flat in harness/": 11,
     "what one reads to see how a number comes about": 3_300,
-    "harness/ without testing/": 9_600,
+    "harness/ without testing/": 9_600 + 70,
     "plugins/commands/": 10_500,
-    "harness/ and plugins/": 40_000,
+    "harness/ and plugins/": 40_000 + 150,
     "tests/": 32_000,
 }
-"""Lines of .py files, docstrings and blanks included: what may not be exceeded."""
+"""Lines of .py files, docstrings and blanks included: what may not be exceeded. What was added was allowed for the
+interface that editors of 2024 to 2026 need: requests without a subject, prefixes by prompt, `Editor.finish`."""
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
     "plugins/editors/memories/side.py": 250,

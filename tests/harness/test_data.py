@@ -48,12 +48,12 @@ def test_a_request_that_makes_no_sense(fields, problem):
 
 def test_a_request_may_have_no_subject():
     """Braces are text then; the cases of a folder of before there were tags come back, and stay as they are."""
-    request = Request.of(" What does dict = {} do? ", "It is empty.")
-    assert request == Request("What does dict = {} do?", target_new="It is empty.")
+    request = eh.Request.of(" What does dict = {} do? ", "It is empty.")
+    assert request == eh.Request("What does dict = {} do?", target_new="It is empty.")
     assert request.statement == "What does dict = {} do? It is empty."
-    with pytest.raises(DataError, match="has no subject"):
+    with pytest.raises(eh.DataError, match="has no subject"):
         _ = request.subject_end
-    tagged = Case("1", (replace(request, tags={"unrelated": "Grass is"}), request), ())
+    tagged = eh.Case("1", (replace(request, tags={"unrelated": "Grass is"}), request), ())
     stored = encode_case(tagged)
     assert decode_case(json.loads(dumps(stored))) == tagged
     assert [each.get("tags") for each in stored["requests"]] == [{"unrelated": "Grass is"}, None]

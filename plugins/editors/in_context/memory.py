@@ -16,21 +16,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from edit_harness import Choose, Generate, Request, Scores
+from edit_harness import Choose, Request, Scores
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.files import digest
-from edit_harness.model.generate import Prompt, samples
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, Share
 from edit_harness_plugins.texts import Weights, words
 
 from .._search import bases
 from .._search.bases import Prepared
+from .._search.contexts import sampled
 from .ike import Retriever, embedded, sentence_encoder
 from .prompt import WORDINGS
 
-WRITTEN, LENGTH, TOP_K = 100, 24, 50
-"""Texts of the unedited model that say which words are common, their tokens, and among how many it draws."""
+WRITTEN, LENGTH = 100, 24
+"""Texts of the unedited model that say which words are common, and their tokens."""
 QUESTION = "Fact: {}\nQuestion: {}\nIs the question about the fact? Answer:"
 
 
@@ -149,12 +149,7 @@ class Memory(Prepared[Shared]):
 
     def find(self, model: Model) -> Shared:
         """Let the unedited model write texts, which say what words are common."""
-        tokenizer = model.tokens.tokenizer
-        first = tokenizer.bos_token_id, tokenizer.eos_token_id, 0
-        start = next(token for token in first if token is not None)
-        queries = [Generate("", LENGTH, TOP_K, seed=self.seed + i) for i in range(WRITTEN)]
-        written = samples(model, [Prompt((start,), query) for query in queries])
-        texts = tuple(model.tokens.decode(ids) for ids in written)
+        texts = sampled(model, (LENGTH,), WRITTEN, self.seed)[1:]
         return Shared({"common": digest(texts)}, {}, texts)
 
     def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
