@@ -1,6 +1,9 @@
 """All editors on CounterFact and CounterFact+: one table in Markdown, with seconds and memory.
 
     python -m benchmarks.editors --skip 100 --limit 200
+    python -m benchmarks.editors --sequence --limit 200
+
+The second is of one sequence on CounterFact: S over all cases so far at checkpoints, and what is left at the end.
 
 Each editor runs in a process of its own, by the command that a user types, so that its peak memory
 is its own. Seconds are of the value search or training of one edit within the command's chunks;
@@ -14,6 +17,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +33,9 @@ COLUMNS = {
     "counterfactplus": ("NS+", "NM+", "NKL", "NKL+"),
 }
 PERCENT = ("ES", "PS", "NS", "S", "NS+", "NM+")
-MODE = "single"
+POINTS = (20, 50, 100)
+"""The checkpoints of a sequence besides its end."""
+LEFT = ("ES", "PS", "NS", "S")
 
 
 @click.command()
@@ -37,8 +43,11 @@ MODE = "single"
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--skip", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--editor", multiple=True, help="Only these; by default all that are installed.")
+@click.option("--sequence", is_flag=True, help="Edits on top of each other.")
 @click.option("--output", type=click.Path(path_type=Path), help="Keep the run folders here.")
-def main(model: str, limit: int, skip: int, editor: tuple[str, ...], output: Path | None) -> None:
+def main(
+    model: str, limit: int, skip: int, editor: tuple[str, ...], sequence: bool, output: Path | None
+) -> None:
     """Run every editor and print the table."""
     plugins = Plugins.installed()
     names = list(editor) or [c.name for c in plugins.of_kind("editor")]
@@ -46,21 +55,34 @@ def main(model: str, limit: int, skip: int, editor: tuple[str, ...], output: Pat
     cases = assembly.make_benchmark(plugins, TASKS[0], {}, source).cases[skip : skip + limit]
     samples = ",".join(case.id for case in cases)
     names.sort(key=lambda name: name != "none")
+    points = [point for point in POINTS if point < limit]
     heads = [name for columns in COLUMNS.values() for name in columns]
+    if sequence:
+        heads = [*(f"S at {point}" for point in points), *(f"{name} at {limit}" for name in LEFT)]
     print(f"| editor | {' | '.join(heads)} | s/edit | peak MB |")
     print("|---" * (len(heads) + 3) + "|")
     with TemporaryDirectory() as temporary:
         for name in names:
             folder = (output or Path(temporary)) / name
-            results, peak = run(name, model, samples, folder)
-            print(row(results, seconds(folder), peak), flush=True)
+            results, peak = run(name, model, samples, folder, points if sequence else None)
+            cells = curve(results[0]) if sequence else scores(results)
+            told = (results[0]["editor"], *cells, f"{seconds(folder):.3f}", f"{peak:,.0f}")
+            print(f"| {' | '.join(told)} |", flush=True)
 
 
-def run(editor: str, model: str, samples: str, folder: Path) -> tuple[list[dict[str, Any]], float]:
-    """Return the results of both tasks and the peak memory in MB, of a process of its own."""
-    command = [sys.executable, "-m", "edit_harness", "--editor", editor, "--model", model,
-               "--task", ",".join(TASKS), "--samples", samples, "-o", str(folder),
-               "--json", "--quiet"]  # fmt: skip
+def run(
+    editor: str, model: str, samples: str, folder: Path, points: Sequence[int] | None
+) -> tuple[list[dict[str, Any]], float]:
+    """Return the results of the tasks and the peak memory in MB, of a process of its own.
+
+    ``points`` are the checkpoints of a sequence, which is of the first task alone.
+    """
+    tasks = ["--task", ",".join(TASKS)]
+    if points is not None:
+        at = ",".join(map(str, [*points, "end"]))
+        tasks = ["--task", TASKS[0], "--edit-mode", "sequential", "--eval-at", at]
+    command = [sys.executable, "-m", "edit_harness", "--editor", editor, "--model", model, *tasks,
+               "--samples", samples, "-o", str(folder), "--json", "--quiet"]  # fmt: skip
     told = folder.with_suffix(".json")
     told.parent.mkdir(parents=True, exist_ok=True)
     with open(told, "wb") as stream:
@@ -69,29 +91,36 @@ def run(editor: str, model: str, samples: str, folder: Path) -> tuple[list[dict[
         _, status, usage = os.wait4(pid, 0)
     if code := os.waitstatus_to_exitcode(status):
         raise click.ClickException(f"{editor} ended with {code}")
-    return json.loads(told.read_text()), usage.ru_maxrss / 1024
+    found = json.loads(told.read_text())
+    return found if isinstance(found, list) else [found], usage.ru_maxrss / 1024
 
 
 def seconds(folder: Path) -> float:
     """Return the mean seconds of an edit."""
     files = [file.read_text(encoding="utf-8") for file in folder.glob("*/samples.jsonl")]
     lines = [json.loads(line) for text in files for line in text.splitlines()]
-    return sum(line["seconds"]["edit"] for line in lines) / len(lines)
+    taken = {line["case"]: line["seconds"]["edit"] for line in lines if line["seconds"]["edit"]}
+    return sum(taken.values()) / max(len(taken), 1)
 
 
-def row(results: list[dict[str, Any]], each: float, peak: float) -> str:
-    """Return a line of the table."""
-    cells = [
+def curve(found: dict[str, Any]) -> list[str]:
+    """Return S at each checkpoint, and what is left at the end."""
+    before = [f"{100 * point['post_S,sequential']:.1f}" for point in found["curve"][:-1]]
+    return before + [f"{100 * found['results'][f'post_{n},sequential']:.1f}" for n in LEFT]
+
+
+def scores(results: list[dict[str, Any]]) -> list[str]:
+    """Return the numbers of single edits on each task, with their intervals."""
+    return [
         cell(found["results"], name)
         for task, found in zip(TASKS, results, strict=True)
         for name in COLUMNS[task]
     ]
-    return f"| {results[0]['editor']} | {' | '.join(cells)} | {each:.3f} | {peak:,.0f} |"
 
 
 def cell(found: dict[str, float], name: str) -> str:
     """Return a number with its interval."""
-    parts = [found.get(f"post_{name}{part},{MODE}") for part in ("", "_low", "_high")]
+    parts = [found.get(f"post_{name}{part},single") for part in ("", "_low", "_high")]
     if parts[0] is None:
         return "–"
     scale, digits = (100, 1) if name in PERCENT else (1, 2)
