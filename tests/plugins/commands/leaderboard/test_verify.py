@@ -292,10 +292,20 @@ def test_rivals_are_of_one_claim_and_replace_nobody(bundled, tmp_path):
     for forged in (copied, worse, other):
         forged.identify()
         forged.recompute()
-    place, printed = board(tmp_path, bundled, a=bundled.forged, b=copied, c=worse, d=other)
+    again, alone = other.copy(), other.copy()
+    again.submission["contact"] = "b@example.org"
+    alone.manifest["identity"]["seed"] = 8
+    alone.identify()
+    made = {"a": bundled.forged, "b": copied, "c": worse, "d": other, "e": again, "f": alone}
+    place, printed = board(tmp_path, bundled, **made)
     assert "rivals   a.zip, b.zip, c.zip: the same run, all are shown\n" in printed
-    assert len(list((place / "runs").iterdir())) == 4
-    assert (place / "index.html").read_text().count("<small>one of 3 of the same run</small>") == 3
+    assert "rivals   d.zip, e.zip: the same run, all are shown\n" in printed
+    assert len(list((place / "runs").iterdir())) == 6
+    shown = (place / "index.html").read_text()
     entries = json.loads((place / "results.json").read_text())["entries"]
-    assert sorted(entry["rival"] for entry in entries) == ["", *["one of 3 of the same run"] * 3]
-    assert len({entry["page"] for entry in entries}) == 4
+    for rivals in (2, 3):
+        said = f"one of {rivals} of the same run"
+        assert shown.count(f"<small>{said}</small>") == rivals
+        assert [entry["rival"] for entry in entries].count(said) == rivals
+    assert [entry["rival"] for entry in entries].count("") == 1
+    assert len({entry["page"] for entry in entries}) == 6
