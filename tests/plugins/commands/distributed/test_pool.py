@@ -200,23 +200,34 @@ def test_a_worker_that_does_not_start_is_replaced(bench, alone):
     assert bench.workers.started == 3
 
 
+def of_another_code(card):
+    return {**card, "identities": [with_entries(each, code=[]) for each in card["identities"]]}
+
+
 def on_another_device(card):
     return {**card, "environment": {**card["environment"], "processor": "H200"}}
 
 
-def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench):
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        (of_another_code, errors.PluginError, "the worker on .* has another edit-harness"),
+        (on_another_device, errors.DataError, "has processor H200, not cpu as that on "),
+    ],
+)
+def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, change, error, told):
     def workers(order):
         made = Together(order, 2)
         start = made._start
 
         def second(worker):
             for event in start(worker):
-                yield replace(event, card=on_another_device(event.card)) if worker == 2 else event
+                yield replace(event, card=change(event.card)) if worker == 2 else event
 
         made._start = second
         return made
 
-    with pytest.raises(errors.DataError, match="has processor H200, not cpu as that on "):
+    with pytest.raises(error, match=told):
         bench.run(workers)
     (folder,) = bench.last.values()
     assert set(statuses(folder)) == {"case 3"}
