@@ -108,21 +108,16 @@ def test_bounds_at_the_size_of_gpt2_small(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(shares[phase] <= bound for phase, bound in BOUNDS.items()), shares
 
 
-def test_routes_agree(result: race.Result) -> None:
+def test_routes_agree_and_only_the_sequential_runner_writes_weights(result: race.Result) -> None:
     seen = result.differences
     assert max(seen.update, seen.nll, seen.kl) <= 1e-4
     assert seen.flips == 0
     assert (result.texts, seen.texts) == (CASES * synthetic.CONTINUED, 0)
-
-
-def test_only_the_sequential_runner_writes_weights(result: race.Result) -> None:
-    """The weight is written and put back for every case and editor, and for its texts."""
+    # The weight is written and put back for every case and editor, and for its texts.
     assert [work.writes for work in result.ours.values()] == [0, 0, 0, 0]
     written = {phase: work.writes for phase, work in result.naive.items()}
     assert written == {EDIT: 0, EVALUATION: 2 * CASES, NEXT: 2 * CASES, GENERATION: 2 * CASES}
-
-
-def test_evaluation_takes_less_memory(result: race.Result) -> None:
+    # Evaluation takes less memory.
     assert result.memory.group == CASES
     assert result.memory.each < 0.2 * result.memory.naive
 

@@ -46,17 +46,6 @@ def test_commands_parse(command):
         found.make_context(name, rest)
 
 
-def test_components_that_are_named_are_there():
-    plugins = Plugins.installed()
-    made = {"NAME", "demo", *(path.removesuffix(".py") for page in PAGES for path in files(page))}
-    for command in commands():
-        for kind in ("editor", "task"):
-            for names in re.findall(rf"--{kind} (\S+)", command):
-                for name in names.split(","):
-                    if name not in made:
-                        plugins.find(kind, name)
-
-
 PLACES = ("README.md", "docs/**/*.md", "examples/*/src/**/*.py", "plugins/**/*.tmpl")
 IMPORTED = re.compile(r"from (edit_harness(?:\.[\w.]+)?) import (?:\(([^)]*)\)|([^\n(]+))")
 
@@ -72,11 +61,19 @@ def imported() -> set[tuple[str, str]]:
     return found
 
 
-def test_what_documents_import_is_there():
+def test_what_documents_import_and_the_components_that_they_name_are_there():
     assert len(imported()) > 40
     for module, name in imported():
         if not hasattr(importlib.import_module(module), name):
             importlib.import_module(f"{module}.{name}")
+    plugins = Plugins.installed()
+    made = {"NAME", "demo", *(path.removesuffix(".py") for page in PAGES for path in files(page))}
+    for command in commands():
+        for kind in ("editor", "task"):
+            for names in re.findall(rf"--{kind} (\S+)", command):
+                for name in names.split(","):
+                    if name not in made:
+                        plugins.find(kind, name)
 
 
 def test_the_python_of_the_readme_and_the_quick_start_runs(tmp_path, monkeypatch, capsys):

@@ -148,20 +148,19 @@ def test_scores_of_the_unedited_model(golden):
         check_scores(golden, UNEDITED, request, record, scores, nll=5e-5)
 
 
+def search_of(h):
+    """Return the settings of a search for values, by our names."""
+    names = {"steps": "v_num_grad_steps", "lr": "v_lr", "weight_decay": "v_weight_decay",
+             "clamp": "clamp_norm_factor", "kl_factor": "kl_factor"}  # fmt: skip
+    return {own: h[theirs] for own, theirs in names.items()}
+
+
 def rome_of(golden, kind, **fields):
     """Return ROME as the reference ran it."""
     h = golden.hparams(kind)
     (layer,) = h["layers"]
-    return Rome(
-        layer=layer,
-        steps=h["v_num_grad_steps"],
-        lr=h["v_lr"],
-        weight_decay=h["v_weight_decay"],
-        clamp=h["clamp_norm_factor"],
-        kl_factor=h["kl_factor"],
-        contexts=tuple(golden.data["context_templates"]["rome"]),
-        **fields,
-    )
+    contexts = tuple(golden.data["context_templates"]["rome"])
+    return Rome(layer=layer, contexts=contexts, **search_of(h), **fields)
 
 
 @pytest.mark.parametrize("kind", ROMES)
@@ -213,11 +212,7 @@ def memit(golden, tmp_path, monkeypatch):
     (bare,), others = golden.data["context_templates"]["memit"]
     editor = Memit(
         layers=tuple(h["layers"]),
-        steps=h["v_num_grad_steps"],
-        lr=h["v_lr"],
-        weight_decay=h["v_weight_decay"],
-        clamp=h["clamp_norm_factor"],
-        kl_factor=h["kl_factor"],
+        **search_of(h),
         moment_weight=h["mom2_update_weight"],
         moments=(str(tmp_path / "moments.safetensors"),),
         contexts=(bare, *others),

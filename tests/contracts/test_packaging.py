@@ -55,16 +55,15 @@ def sources():
     }
 
 
-def test_the_wheel_has_the_files_of_the_source_tree_and_nothing_else(wheel):
+def test_the_wheel_has_the_files_of_the_source_tree_and_nothing_else_and_says_what_it_is(
+    wheel, settings
+):
     packed = {name for name in wheel.namelist() if name.partition("/")[0] in PACKAGES}
     assert packed == sources().keys()
     for name, path in sources().items():
         assert wheel.read(name) == path.read_bytes(), name
     (other,) = {n.partition("/")[0] for n in wheel.namelist()} - PACKAGES.keys()
     assert other.endswith(".dist-info")
-
-
-def test_the_wheel_says_what_it_is(wheel, settings):
     data = message_from_bytes(metadata(wheel, "METADATA"))
     assert data["Version"] == settings["metadata"]["version"]
     assert data["License-Expression"] == "Apache-2.0"

@@ -58,9 +58,3 @@ def test_a_configuration_says_which_plugins_there_are(mine, tell):
     code, _, err = tell("run", "-C", "run.toml")
     assert code == 3
     assert "is left out: EDIT_HARNESS_BLOCK" in err
-
-
-def test_a_file_that_is_not_there_is_an_error_of_use(mine, tell):
-    code, _, err = tell("ls", "--plugin", "absent.py")
-    assert code == 2
-    assert "absent.py is no plugin: there is no such Python file\n" in err

@@ -62,6 +62,13 @@ def test_what_does_not_vary_is_no_find():
         assert found == TTest(pytest.approx(mean, rel=1e-12), None, None, None, None, n)
         sums = (n * mean, n * mean * mean)
         assert significance.of_sums(n, *sums) == TTest(sums[0] / n, None, None, None, None, n)
+    for before, after, mean in (
+        ([1.0, 2.0], [], None),
+        ([1.0], [2.0, 3.0], 1.5),
+        ([0.0] * 2, [1.0] * 2, 1.0),
+    ):
+        untested = TTest(mean, None, None, None, None, len(before) + len(after))
+        assert significance.two_sample(before, after) == untested
 
 
 @given(st.lists(st.tuples(value, value), min_size=2, max_size=30))
@@ -86,16 +93,6 @@ def test_two_samples_are_those_of_scipy(before, after):
     assert [found.low, found.high] == pytest.approx([low, high], rel=CLOSE, abs=1e-9)
 
 
-def test_two_samples_that_cannot_be_tested():
-    for before, after, mean in (
-        ([1.0, 2.0], [], None),
-        ([1.0], [2.0, 3.0], 1.5),
-        ([0.0] * 2, [1.0] * 2, 1.0),
-    ):
-        untested = TTest(mean, None, None, None, None, len(before) + len(after))
-        assert significance.two_sample(before, after) == untested
-
-
 @given(answers)
 def test_mcnemar_counts_every_way_the_changes_could_have_gone(pairs):
     before, after = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
@@ -115,6 +112,8 @@ def test_mcnemar_leaves_gaps_out_and_bears_many_cases():
     many = significance.mcnemar(np.ones(5000), np.zeros(5000))
     assert (many.lost, many.p) == (5000, 0.0)  # 2 ** -4999, which no float can tell from 0
     assert significance.mcnemar([1] * 6, [0] * 6).p == pytest.approx(2 / 64, rel=CLOSE)
+    # What was not tested is not counted.
+    assert significance.benjamini_hochberg([0.01, None, 0.04, NAN]) == [0.02, None, 0.04, None]
 
 
 chances = st.lists(st.one_of(st.none(), st.integers(0, 1000).map(lambda n: n / 1000)), max_size=25)
@@ -127,10 +126,6 @@ def test_the_correction_is_that_of_scipy(ps):
     adjusted = significance.benjamini_hochberg(ps)
     assert [a is None for a in adjusted] == [p is None for p in ps]
     assert [a for a in adjusted if a is not None] == pytest.approx(expected)
-
-
-def test_what_was_not_tested_is_not_counted():
-    assert significance.benjamini_hochberg([0.01, None, 0.04, NAN]) == [0.02, None, 0.04, None]
 
 
 @pytest.mark.parametrize("test", [significance.paired, significance.mcnemar])

@@ -94,7 +94,7 @@ def test_every_way_to_print_escapes():
     assert "[not a tag]" in file.getvalue()
 
 
-def test_a_run_is_scored_with_all_of_them_and_as_json_they_are_exact(run):
+def test_a_run_is_scored_and_each_case_shown_with_all_of_them_and_as_json_they_are_exact(run):
     told = tell("score", str(run), "-v")
     check(told, 1)
     assert "\\x1b[31m[red]" in told.stderr
@@ -103,9 +103,6 @@ def test_a_run_is_scored_with_all_of_them_and_as_json_they_are_exact(run):
     failed = {f"{i} {text}" for i, text in enumerate(STRINGS) if i % 2 == 0}
     assert set(found["failed"]) == failed
     assert found["judged_by"] == sorted({text for text in STRINGS if text})
-
-
-def test_each_case_is_shown_and_exact_as_json(run):
     for i, text in [*enumerate(STRINGS)][::5]:
         check(tell("case", str(run), f"{i} {text}"))
         found = json.loads(tell("case", str(run), f"{i} {text}", "--json").stdout)

@@ -84,13 +84,15 @@ def test_a_sample_of_single_edits_is_examined_behind_the_cases(evaluate, model):
     assert (effect.models, effect.documents, effect.over) == (3, 3, "models")
 
 
-def test_its_numbers_are_read_from_the_folder_alone(evaluate):
+def test_controls_make_another_run_whose_numbers_are_read_from_the_folder_alone(evaluate):
     run = evaluate(control=Likelihood())
     found = run.results()["control"]["likelihood"]["loglikelihood"]
     assert found["models"] == 7
     assert found["difference"] == pytest.approx(found["after"] - found["before"])
     read = reread(eh.registry.registry.Plugins.installed(), str(run.folder.path))
     assert read.results() == run.results()
+    other = evaluate(control=Likelihood(), control_args={"sample": 2})
+    assert len({run.folder.path for run in (run, other, evaluate())}) == 3
 
 
 @pytest.mark.parametrize(
@@ -119,12 +121,6 @@ def test_a_run_goes_on_where_it_was_cut_off(evaluate):
         assert lines(again) == expected
         assert again.results() == whole.results()
         assert len(control.seen) == 1 + min(11 - kept, 4)
-
-
-def test_controls_make_another_run(evaluate):
-    plain, controlled = evaluate(), evaluate(control=Likelihood())
-    other = evaluate(control=Likelihood(), control_args={"sample": 2})
-    assert len({run.folder.path for run in (plain, controlled, other)}) == 3
 
 
 def test_a_failed_edit_leaves_its_control_out(evaluate):

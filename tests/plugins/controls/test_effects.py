@@ -8,8 +8,6 @@ from edit_harness import Graded, Marks, Scores
 from edit_harness.folder.encoding import encode_answer
 from edit_harness_plugins.controls.effects import ENOUGH, Seen, effects, left_out
 
-LEVEL = 0.99
-
 
 def graded(*values, documents="same", **fields):
     return encode_answer(Graded(documents, {"m": Marks(values, **fields)}))
@@ -20,12 +18,18 @@ def summed(*seen, last=False):
     return effect
 
 
-def test_of_one_model_documents_are_resampled():
+def test_of_one_model_documents_are_resampled_and_of_several_the_models():
     effect = summed(Seen(7, graded(0, 0, 1, 1), graded(1, 0, 1, 0)))
     assert (effect.before, effect.after, effect.change.value) == (0.5, 0.5, 0.0)
     assert (effect.over, effect.documents, effect.models) == ("documents", 4, 1)
     assert effect.change.low < 0 < effect.change.high
     assert effect.states == {7: (0.5, 0.5)}
+    # Documents that all move with an edit are one observation, not many.
+    seen = [Seen(i, graded(*[0.0] * 50), graded(*[float(i % 2)] * 50)) for i in range(1, 13)]
+    effect = summed(*seen)
+    assert (effect.over, effect.documents, effect.models) == ("models", 50, 12)
+    assert effect.change.value == 0.5
+    assert effect.change.high - effect.change.low > 0.5
 
 
 def test_the_interval_is_of_paired_differences():
@@ -38,33 +42,7 @@ def test_the_interval_is_of_paired_differences():
     assert effect.change.high == -effect.change.low == pytest.approx(1 - 0.005 ** (1 / 3))
     assert math.isnan(summed(Seen(1, graded(1), graded(0))).change.low), "of one document"
 
-
-def test_of_several_models_the_models_are_resampled():
-    """Documents that all move with an edit are one observation, not many."""
-    seen = [Seen(i, graded(*[0.0] * 50), graded(*[float(i % 2)] * 50)) for i in range(1, 13)]
-    effect = summed(*seen)
-    assert (effect.over, effect.documents, effect.models) == ("models", 50, 12)
-    assert effect.change.value == 0.5
-    assert effect.change.high - effect.change.low > 0.5
-
-
-def test_of_a_sequence_the_last_state_stands():
-    seen = [Seen(10, graded(1, 1), graded(0, 1)), Seen(5, graded(1, 1), graded(1, 1))]
-    effect = summed(*seen, last=True)
-    assert (effect.after, effect.over, effect.models) == (0.5, "documents", 1)
-    assert effect.states == {5: (1.0, 1.0), 10: (1.0, 0.5)}
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [("mean", -6 / 4), ("perplexity", math.exp(6 / 4)), ("bits", 6 / 4 / math.log(2))],
-)
-def test_values_are_summed_up_by_weight(how, expected):
-    stored = graded(-4.0, -2.0, weights=(1.0, 3.0), how=how)
-    assert summed(Seen(1, stored, stored)).before == pytest.approx(expected)
-
-
-def test_a_text_is_one_document_with_its_perplexity():
+    # A text is one document, with its perplexity.
     def scores(*logprobs):
         size = len(logprobs)
         return encode_answer(Scores(((1,) * size,), (logprobs,), ((1,) * size,)))
@@ -75,7 +53,11 @@ def test_a_text_is_one_document_with_its_perplexity():
     assert effect.after == pytest.approx(math.exp((2 + 5 + 2 + 6) / 4))
 
 
-def test_only_equal_documents_are_paired_and_others_are_told():
+def test_of_a_sequence_the_last_state_stands_and_only_equal_documents_are_paired():
+    seen = [Seen(10, graded(1, 1), graded(0, 1)), Seen(5, graded(1, 1), graded(1, 1))]
+    effect = summed(*seen, last=True)
+    assert (effect.after, effect.over, effect.models) == (0.5, "documents", 1)
+    assert effect.states == {5: (1.0, 1.0), 10: (1.0, 0.5)}
     other = Seen(2, graded(1), graded(0, documents="other"))
     seen = [Seen(1, graded(1), graded(0)), other]
     assert summed(*seen).models == 1
@@ -83,6 +65,15 @@ def test_only_equal_documents_are_paired_and_others_are_told():
     assert list(effects("mine", seen, last=True)) == []
     why = "the documents of 1 of 2 edited models are not those of before"
     assert left_out(seen, last=False) == {"": why}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("mean", -6 / 4), ("perplexity", math.exp(6 / 4)), ("bits", 6 / 4 / math.log(2))],
+)
+def test_values_are_summed_up_by_weight(how, expected):
+    stored = graded(-4.0, -2.0, weights=(1.0, 3.0), how=how)
+    assert summed(Seen(1, stored, stored)).before == pytest.approx(expected)
 
 
 def measured(left_out=(), **marks):

@@ -101,7 +101,9 @@ def test_what_its_marks_come_to_is_what_it_says(own, model, task, documents, bet
         assert (effect.documents, effect.better) == (documents, better)
 
 
-def test_settings_are_those_of_the_library(own, model, tmp_path):
+def test_settings_are_those_of_the_library_which_says_nothing_and_leaves_the_process_alone(
+    own, model, tmp_path, capfd
+):
     control = loaded("own_facts", own, model, limit=3, num_fewshot=2)
     found, again = control.examine(), control.examine()
     assert len(found.marks["acc"].values) == 3
@@ -112,9 +114,6 @@ def test_settings_are_those_of_the_library(own, model, tmp_path):
     assert plain.provenance["tasks"] != control.provenance["tasks"]
     elsewhere = loaded("own_facts", write(tmp_path), model, limit=3, batch_size=2)
     assert elsewhere.provenance == plain.provenance
-
-
-def test_it_says_nothing_and_leaves_the_process_alone(own, model, capfd):
     control = loaded("own_tales", own, model)  # what it imports sets what libraries set
     special = dict(model.tokens.tokenizer.special_tokens_map)
     capfd.readouterr()

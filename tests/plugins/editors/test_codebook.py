@@ -170,11 +170,8 @@ def test_the_nearest_entry_answers_if_it_is_within_its_own_radius():
     ]:
         found = Codebook(keys, values, torch.tensor(radii))(inputs, outputs, rows)
         assert torch.equal(found[0, 0], answer)
-
-
-def test_a_key_is_at_no_distance_from_itself():
-    """As it is not where distances of many are computed by way of products."""
-    _, _, keys, _, _ = lookups(entries=60)
+    # A key is at no distance from itself, as it is not where products compute many.
+    _, _, keys, *_ = lookups(entries=60)
     distance, entry = nearest(keys, keys)
     assert distance.tolist() == [0] * 60
     assert entry.tolist() == [*range(60)]

@@ -83,15 +83,12 @@ def test_tokens_are_cut_exactly(model, tokens):
     assert assert_is_naive(model, moment, TEXTS, 0, max_tokens=tokens) == tokens
 
 
-def test_texts_are_cut_to_the_length(model):
+def test_texts_are_cut_to_the_length_and_it_says_of_which_model_and_texts_it_is(model):
     """To what is asked for, and to the model's positions."""
     moment = gather(model, max_length=4)[0]
     assert assert_is_naive(model, moment, TEXTS, 0, max_length=4) == 4 * len(TEXTS)
     assert moment.provenance.max_length == 4
     assert gather(tiny_model(n_positions=16), ["Ada " * 100])[0].provenance.tokens == 16
-
-
-def test_it_says_of_which_model_and_texts_it_is(model):
     told = []
     made = gather(model, advance=lambda done, total: told.append((done, total)))[0].provenance
     assert len(told) == math.ceil(len(TEXTS) / ROWS)
@@ -126,16 +123,13 @@ def moment_of(matrix, tokens=100):
     return Covariance(torch.as_tensor(matrix), Provenance("", "", "", tokens, 0), "")
 
 
-def test_the_solver_is_that_of_numpy():
+def test_the_solver_is_that_of_numpy_and_wants_what_is_positive_definite():
     rng = np.random.default_rng(0)
     keys, key = rng.normal(size=(200, 16)), rng.normal(size=16).astype(np.float32)
     matrix = (keys.T @ keys / 200).astype(np.float32)
     solved = moment_of(matrix).solver()(torch.from_numpy(key))
     expected = np.linalg.solve(matrix.astype(float), key.astype(float))
     np.testing.assert_allclose(solved.numpy(), expected, rtol=1e-10)
-
-
-def test_what_is_not_positive_definite():
     with pytest.raises(DataError, match="of 100 tokens is not positive definite") as caught:
         moment_of(np.diag([1.0, -1.0, 1.0])).solver()
     assert "more than 30 tokens" in caught.value.remedy
@@ -160,10 +154,7 @@ def test_what_was_saved_is_loaded(model, stored):
         assert moment.provenance == original[layer].provenance
         assert moment.digest == hashlib.sha256(stored.read_bytes()).hexdigest()
         assert find(model, layer, str(stored)).digest == moment.digest
-
-
-def test_a_file_of_whole_matrices_is_loaded(model, stored):
-    """As versions before 0.2.0 saved them."""
+    # Also a file of whole matrices, as versions before 0.2.0 saved them.
     with safe_open(stored, "pt") as file:
         told = file.metadata()
     whole = gather(model, layers=(0,))[0].matrix
@@ -171,21 +162,7 @@ def test_a_file_of_whole_matrices_is_loaded(model, stored):
     assert torch.equal(load(stored, model, 0).matrix, whole)
 
 
-def test_a_file_of_other_weights_is_refused(model, stored):
-    other = tiny_model()
-    with torch.no_grad():
-        other.module.get_parameter("transformer.ln_f.bias").add_(1e-3)
-    with pytest.raises(DataError, match="was made for other weights"):
-        load(stored, other, 0)
-
-
-def test_fewer_tokens_than_a_key_has_numbers_are_not_saved(model, tmp_path):
-    few = collect(model, ["Ada lives in Paris."], [0], corpus="few", max_tokens=100)
-    with pytest.raises(DataError, match="fewer than the 128 numbers of a key"):
-        save(few, tmp_path / "few.safetensors")
-
-
-def test_a_file_of_something_else_is_refused(model, tmp_path):
+def test_a_file_of_something_else_or_of_other_weights_is_refused(model, tmp_path, stored):
     path = tmp_path / "other.safetensors"
     save({0: Covariance(torch.eye(3), Provenance(model.digest, "", "", 9, 9), "")}, path)
     with pytest.raises(DataError, match=r"holds \(6,\) numbers"):
@@ -201,6 +178,15 @@ def test_a_file_of_something_else_is_refused(model, tmp_path):
         find(model, 0, str(path))
     with pytest.raises(DataError, match="there is no file"):
         find(model, 0, str(tmp_path / "missing.safetensors"))
+    other = tiny_model()
+    with torch.no_grad():
+        other.module.get_parameter("transformer.ln_f.bias").add_(1e-3)
+    with pytest.raises(DataError, match="was made for other weights"):
+        load(stored, other, 0)
+    # Nor are fewer tokens saved than a key has numbers.
+    few = collect(model, ["Ada lives in Paris."], [0], corpus="few", max_tokens=100)
+    with pytest.raises(DataError, match="fewer than the 128 numbers of a key"):
+        save(few, tmp_path / "few.safetensors")
 
 
 def test_the_cache_is_searched_for_the_layer_unless_the_model_brings_its_own(model, stored):

@@ -212,14 +212,6 @@ def test_an_expanded_entry_learns_on_from_what_it_has(model):
     torch.testing.assert_close(book.keys, book_of(first).keys)
 
 
-def test_the_last_target_for_a_prompt_holds(model):
-    first, last = (Request("{} lives in", "Ada", city) for city in ("Paris", "Rome"))
-    book = book_of(grace().edit(model, [first, REQUESTS[1], last]))
-    assert len(book) == 2
-    alone = book_of(grace().edit(model, [last]))
-    torch.testing.assert_close(book.values[0], alone.values[0], rtol=0, atol=1e-4)
-
-
 # What it refuses.
 
 

@@ -2,12 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from support.builders import DATA
+from support.builders import DATA, stored
 from support.editors import OnBothKinds
 from support.oracles import tf_idf_cosine
 
@@ -38,9 +39,7 @@ def records():
 
 @pytest.fixture
 def data(tmp_path):
-    path = tmp_path / "lessons.json"
-    path.write_text(json.dumps(records()), encoding="utf-8")
-    return path
+    return Path(stored(tmp_path, *records(), name="lessons.json"))
 
 
 class TestIke(OnBothKinds):
@@ -72,7 +71,7 @@ def test_demonstrations_copy_update_and_retain():
     assert demonstrations(bare) == demonstrations(lesson)[::2]
 
 
-def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data, model):
+def test_the_prefix_is_the_nearest_demonstrations_and_the_fact_and_more_facts_behind(data, model):
     prefix = ready(data, model).edit(model, [ADA]).prefix
     *shown, fact = prefix.split("\n\n")
     assert fact == "New Fact: Ada lives in Rome\nPrompt: "
@@ -81,9 +80,6 @@ def test_the_prefix_is_the_nearest_demonstrations_and_the_fact(data, model):
     assert len(shown) == 3
     assert {f"{text}\n\n" for text in shown} < set(store)
     assert all("lives in" in text for text in shown)
-
-
-def test_more_facts_come_behind_and_keep_the_demonstrations_of_the_first(data, model):
     editor = ready(data, model, k=12, room=30)
     one, both = editor.edit(model, [ADA]), editor.edit(model, [ADA, BOB])
     assert editor.extend(model, one, [BOB]).prefix == both.prefix
@@ -149,7 +145,9 @@ def package(monkeypatch):
     return stand_in
 
 
-def test_sentence_embeddings_rank_by_their_cosine(data, model, package):
+def test_sentence_embeddings_rank_by_their_cosine_and_without_them_there_is_a_way_out(
+    data, model, package, monkeypatch
+):
     editor = ready(data, model, retriever="minilm")
     assert editor.variant == ""
     shared = editor._shared
@@ -157,6 +155,18 @@ def test_sentence_embeddings_rank_by_their_cosine(data, model, package):
     (asked,) = Encoder(ike.MINILM).encode([query], normalize_embeddings=True)
     each = Encoder(ike.MINILM).encode(shared.demonstrations, normalize_embeddings=True)
     assert shared.likeness(query) == pytest.approx(each @ asked)
+
+    def offline(name):
+        raise OSError("offline")
+
+    package.SentenceTransformer = offline
+    with pytest.raises(DataError, match="MiniLM-L6-v2 cannot be loaded: offline") as caught:
+        ready(data, model, retriever="minilm")
+    assert "retriever=tfidf" in caught.value.remedy
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
+        ready(data, model, retriever="minilm")
+    assert "edit-harness[ike]" in caught.value.remedy
 
 
 def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, model, package, monkeypatch):
@@ -171,24 +181,10 @@ def test_lessons_and_retriever_are_part_of_what_identifies_a_run(data, model, pa
     assert ready(data, model).provenance["lessons"] != first["lessons"]
 
 
-def test_without_the_package_or_the_model_there_is_a_way_out(data, model, package, monkeypatch):
-    def offline(name):
-        raise OSError("offline")
-
-    package.SentenceTransformer = offline
-    with pytest.raises(DataError, match="MiniLM-L6-v2 cannot be loaded: offline") as caught:
-        ready(data, model, retriever="minilm")
-    assert "retriever=tfidf" in caught.value.remedy
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(PluginError, match="needs the package sentence-transformers") as caught:
-        ready(data, model, retriever="minilm")
-    assert "edit-harness[ike]" in caught.value.remedy
-
-
 # Room.
 
 
-def test_as_many_demonstrations_as_fit_whichever_they_are(data, model):
+def test_as_many_demonstrations_as_fit_whichever_they_are_and_tables_say_how_many(data, model):
     texts = ["Ada lives in Oslo." * n for n in (1, 2, 3, 4)]
     sizes = [len(model.tokens.encode(text).ids) for text in texts]
     limit = model.tokens.limit
@@ -204,17 +200,15 @@ def test_as_many_demonstrations_as_fit_whichever_they_are(data, model):
     assert "room=100" in caught.value.remedy
     model.tokens.limit = None
     assert fitting(model, texts, 3, 10_000) == 3
-
-
-def test_every_table_says_how_many_there_are(data, model):
-    assert Ike().variant == ready(data, model).variant == "TF-IDF"
+    whole = tiny_model()
+    assert Ike().variant == ready(data, whole).variant == "TF-IDF"
     assert Ike().provenance == Ike().found == {}
-    store = ready(data, model)._shared.demonstrations
-    longest = sorted(len(model.tokens.encode(text).ids) for text in store)
-    editor = ready(data, model, k=8, room=model.tokens.limit - sum(longest[-5:]))
+    store = ready(data, whole)._shared.demonstrations
+    longest = sorted(len(whole.tokens.encode(text).ids) for text in store)
+    editor = ready(data, whole, k=8, room=whole.tokens.limit - sum(longest[-5:]))
     assert editor.variant == "TF-IDF, 5 of 8 demonstrations"
     assert editor.found == {"store": 24, "demonstrations": 5}
-    assert editor.edit(model, [ADA]).prefix.count("New Fact: ") == 5 + 1
+    assert editor.edit(whole, [ADA]).prefix.count("New Fact: ") == 5 + 1
 
 
 # Example edits.

@@ -66,21 +66,6 @@ def same(one, other):
 # Many cases at once.
 
 
-@pytest.mark.parametrize(
-    ("family", "targets", "padding"), [(*part, "right") for part in PARTS] + [("gpt2", (), "left")]
-)
-def test_together_is_alone(family, targets, padding, passes):
-    """Dropout included: a case's masks know nothing of other cases or of padding."""
-    model = tiny_model(family, torch.float64, padding=padding)
-    editor = trainer(targets, weight_decay=0.1)
-    together = editor.edit_each(model, MIXED)
-    assert passes == [9] * editor.steps
-    for batch, found in zip(MIXED, together, strict=True):
-        same(found, editor.edit(model, batch))
-    assert not same_bits(together[0], together[2])
-    assert same_bits(together[0], together[4])
-
-
 def same_bits(one, other):
     return all(
         torch.equal(delta.left, other.weights[name].left) for name, delta in one.weights.items()
@@ -178,20 +163,10 @@ def test_each_case_is_what_peft_finds_alone(family, targets, fields, passes):
         same_changes(found, changes)
 
 
-def test_a_sequence_of_edits_starts_from_the_model_as_it_stands(passes):
-    model, editor = tiny_model(dtype=torch.float64), trainer(dropout=0.0)
-    first = editor.edit(model, ALONE[0])
-    both = editor.extend(model, first, ALONE[1])
-    with model.applied(first):
-        _, second = by_hand(model, editor, ALONE[1])
-    before = {name: first.weights[f"{name}.weight"].dense() for name in second}
-    same_changes(both, {name: before[name] + change for name, change in second.items()})
-
-
 # What is drawn.
 
 
-def test_start_values_are_spread_as_those_of_peft():
+def test_start_values_are_spread_as_those_of_peft(model):
     """Uniformly within 1/√inputs, as A is by torch's own initialisation of a linear map."""
     model = tiny_model(dtype=torch.bfloat16)
     editor = trainer(("c_attn",))
@@ -203,9 +178,6 @@ def test_start_values_are_spread_as_those_of_peft():
     assert one.std() == pytest.approx((3 * 32) ** -0.5, rel=0.05)
     assert not torch.equal(one, two)
     assert not torch.equal(one, first_factors(targets, 64, 1)[targets[0].name])
-
-
-def test_the_seed_matters_and_so_does_dropout(model):
     plain = trainer().edit(model, ALONE[0])
     for other in (trainer(seed=1), trainer(dropout=0.0), trainer(dropout=0.2)):
         assert not same_bits(plain, other.edit(model, ALONE[0]))

@@ -158,7 +158,7 @@ def test_a_layer_is_its_formula():
             assert (got[token] - h[token]).tolist() == pytest.approx(expected, abs=1e-12)
 
 
-def test_statistics_are_those_of_all_vectors_that_were_trained_on():
+def test_statistics_are_of_all_vectors_and_matrices_of_one_shape_share_a_network():
     vectors = 3 + torch.randn(100, 4, generator=torch.Generator().manual_seed(0)).double()
     network = Network([(4, 3)], 2, lr=1.0).double()
     statistics = network.transforms["(4, 3)"].inputs
@@ -168,9 +168,6 @@ def test_statistics_are_those_of_all_vectors_that_were_trained_on():
     statistics.update(vectors[:0])
     expected = (vectors - vectors.mean(0)) / (vectors.std(0) + 1e-7)
     torch.testing.assert_close(statistics(vectors), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_matrices_of_one_shape_share_a_network_but_not_scale_shift_and_rate():
     network = Network([(3, 4), (4, 3), (3, 4)], 2, lr=0.5).eval()
     assert len(network.transforms) == 2
     with torch.no_grad():
@@ -317,13 +314,9 @@ def test_other_settings_and_other_data_are_another_network(model, tmp_path, data
     assert len(list(folder.glob("mend-*.safetensors"))) == 3
 
 
-def test_a_training_that_diverges_is_ended(model, tmp_path, data):
-    with pytest.raises(UsageError, match="diverged after 16 lessons") as caught:
-        trained(model, tmp_path / "made", data, lr=1e30)
-    assert "smaller rates" in caught.value.remedy
-
-
-def test_too_few_lessons_and_a_damaged_checkpoint_are_refused(model, tmp_path, data):
+def test_too_few_lessons_a_damaged_checkpoint_and_rates_that_diverge_are_refused(
+    model, tmp_path, data
+):
     with pytest.raises(DataError, match="9 example edits are too few") as caught:
         trained(model, tmp_path, lessons(tmp_path / "few.json", 9))
     assert "at least 14" in caught.value.remedy
@@ -333,6 +326,9 @@ def test_too_few_lessons_and_a_damaged_checkpoint_are_refused(model, tmp_path, d
     with pytest.raises(DataError, match="is no checkpoint") as caught:
         trained(model, tmp_path / "made", data, iterations=16)
     assert caught.value.remedy == "delete it"
+    with pytest.raises(UsageError, match="diverged after 16 lessons") as caught:
+        trained(model, tmp_path / "diverged", data, lr=1e30)
+    assert "smaller rates" in caught.value.remedy
 
 
 def test_the_command_makes_what_a_run_finds(model, tmp_path, data):

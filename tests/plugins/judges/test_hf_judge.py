@@ -38,7 +38,7 @@ def test_it_is_asked_what_a_server_is_asked_and_says_what_the_model_says(judge, 
     assert "assistant:" in model.tokens.decode(model.tokens.encode(text).ids)
 
 
-def test_a_model_that_cannot_judge_gives_no_verdict_together_or_alone(judge):
+def test_a_model_that_cannot_judge_gives_no_verdict_together_or_alone(judge, folder):
     """Greedy texts do not depend on the batch here; ties of logits would be the model's own."""
     together = judge.judge(REPLIES)
     assert together == [deepcopy(judge).judge([reply])[0] for reply in REPLIES]
@@ -46,21 +46,17 @@ def test_a_model_that_cannot_judge_gives_no_verdict_together_or_alone(judge):
         assert (verdict.status, verdict.score) == ("unparsed", None)
         assert verdict.raw
         assert verdict.served == "pocket[chat]"
-
-
-def test_a_question_that_is_too_long_for_the_model_stops_no_other(judge):
+    # The weights identify it.
+    told = described(Named("hf", "1", judge))
+    assert told["provenance"].keys() == {"weights", "tokenizer"}
+    assert all(len(digest) == 64 for digest in told["provenance"].values())
+    assert "device" not in told["fields"]
+    # A question that is too long for the model stops no other.
     long, short = judge.judge([Reply("", "far " * 2000, KEYS["match"]), REPLIES[1]])
     assert (long.status, long.note, long.raw) == (
         "unparsed", "the question is too long for the model", "",
     )  # fmt: skip
     assert short.raw
-
-
-def test_the_weights_identify_it(judge, folder):
-    told = described(Named("hf", "1", judge))
-    assert told["provenance"].keys() == {"weights", "tokenizer"}
-    assert all(len(digest) == 64 for digest in told["provenance"].values())
-    assert "device" not in told["fields"]
 
 
 def test_a_model_that_cannot_be_asked():

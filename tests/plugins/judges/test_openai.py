@@ -61,6 +61,11 @@ def test_answers_are_kept_in_the_cache_folder_unless_told_otherwise(server, tmp_
     OpenAI(model="judge", url=server.url).judge([RIGHT])
     (file,) = (path for path in (tmp_path / "judgements").rglob("*") if path.is_file())
     assert file.suffix == ".json"
+    # One that cannot be written costs only the next question.
+    (tmp_path / "file").write_text("no folder")
+    judge = OpenAI(model="judge", url=server.url, cache=str(tmp_path / "file"))
+    assert [judge.judge([RIGHT])[0].score for _ in range(2)] == [1.0, 1.0]
+    assert len(server.asked) == 4
 
 
 @pytest.mark.parametrize("damage", [b"{", b'{"text": 1}', b"\xff"])
@@ -75,13 +80,6 @@ def test_a_damaged_file_of_the_cache_is_as_good_as_none(server, tmp_path, damage
     assert file.read_bytes() == whole
 
 
-def test_a_cache_that_cannot_be_written_costs_only_the_next_question(server, tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    judge = OpenAI(model="judge", url=server.url, cache=str(tmp_path / "file"))
-    assert [judge.judge([RIGHT])[0].score for _ in range(2)] == [1.0, 1.0]
-    assert len(server.asked) == 2
-
-
 def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
     plain = OpenAI(model="judge", url=server.url, cache="none", twice=0)
     assert plain.judge([PAIR])[0].usage == {"tokens": 120}
@@ -94,6 +92,15 @@ def test_usage_is_in_tokens_and_with_prices_in_dollars(server):
     wrong = {"prompt_tokens": -1, "completion_tokens": 20}
     server.happens = lambda handler, number, prompt: handler.judge(prompt, usage=wrong)
     assert priced.judge([PAIR])[0].usage == {}
+    # A request that fails spends nothing.
+    before = len(server.asked)
+    server.happens = lambda handler, number, prompt: (
+        handler.fail(400) if number < 5 + before else handler.judge(prompt)
+    )
+    judge = OpenAI(model="judge", url=server.url, cache="none", budget_tokens=1000)
+    assert judge.judge([RIGHT])[0].status == "pending"
+    assert judge.judge([WRONG])[0].note.endswith("refused: HTTP 400: no")
+    assert judge.judge([RIGHT])[0].usage == {"tokens": 120}
 
 
 @pytest.mark.parametrize("budget", [{"budget_tokens": 600}, {"price_out": 1.0, "budget_usd": 1e-4}])
@@ -104,16 +111,6 @@ def test_a_budget_is_kept(server, budget):
     assert [v.status for v in found] == ["decided"] * 5 + ["pending"] * 4
     assert found[-1].note == "the budget is spent: raise budget_tokens or budget_usd"
     assert judge.stopped == "", "that is the user's wish, and no failure"
-
-
-def test_a_request_that_fails_spends_nothing(server):
-    server.happens = lambda handler, number, prompt: (
-        handler.fail(400) if number < 5 else handler.judge(prompt)
-    )
-    judge = OpenAI(model="judge", url=server.url, cache="none", budget_tokens=1000)
-    assert judge.judge([RIGHT])[0].status == "pending"
-    assert judge.judge([WRONG])[0].note.endswith("refused: HTTP 400: no")
-    assert judge.judge([RIGHT])[0].usage == {"tokens": 120}
 
 
 def test_a_server_that_was_given_up_is_asked_again_after_a_while(server, monkeypatch):
@@ -178,24 +175,22 @@ def test_patience_is_for_all_attempts_together(server, monkeypatch):
     assert "no answer in 0.5 seconds" in found.note
 
 
-def test_json_mode_is_tried_once(server):
-    def refusing(handler, number, prompt):
-        plain = "response_format" not in handler.server.asked[number - 1]
-        handler.judge(prompt) if plain else handler.fail(422, "no response_format")
-
-    server.happens = refusing
-    judge = OpenAI(model="judge", url=server.url, cache="none", workers=1)
-    assert [v.score for v in judge.judge([RIGHT, WRONG])] == [1.0, 0.0]
-    assert ["response_format" in body for body in server.asked] == [True, False, False]
-
-
-def test_the_address_may_come_from_the_environment(server, monkeypatch):
+def test_the_address_may_come_from_the_environment_and_json_mode_is_tried_once(server, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     judge = OpenAI(model="judge", cache="none")
     assert judge.judge([RIGHT])[0].status == "decided"
     given = OpenAI(model="judge", url=f"{server.url}/", cache="none")
     assert judge.provenance == given.provenance == {"server": server.url}
     assert OpenAI(model="m", url="HTTP://Host:80/V1").provenance == {"server": "http://host:80/V1"}
+
+    def refusing(handler, number, prompt):
+        plain = "response_format" not in handler.server.asked[number - 1]
+        handler.judge(prompt) if plain else handler.fail(422, "no response_format")
+
+    before, server.happens = len(server.asked), refusing
+    judge = OpenAI(model="judge", url=server.url, cache="none", workers=1)
+    assert [v.score for v in judge.judge([RIGHT, WRONG])] == [1.0, 0.0]
+    assert ["response_format" in body for body in server.asked[before:]] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -220,19 +215,16 @@ def test_settings_with_which_nobody_can_be_asked(settings, says, monkeypatch):
         assert not re.search("s[eé]cret", str(error.value))
 
 
-def test_the_package_may_be_missing(monkeypatch):
-    monkeypatch.setattr(openai_judge, "find_spec", lambda name: None)
-    with pytest.raises(PluginError, match=r"pip install 'edit-harness\[openai\]'"):
-        OpenAI(model="m", url="http://localhost/v1").judge([RIGHT])
-
-
-def test_a_key_is_no_setting():
+def test_a_key_is_no_setting_and_the_package_may_be_missing(monkeypatch):
     for name in ("key", "token"):
         with pytest.raises(UsageError) as error:
             fields.build(OpenAI, {name: KEY, "model": "m"}, "judge openai")
         assert error.value.cause == f"judge openai has no field {name!r}"
         assert "EDIT_HARNESS_JUDGE_KEY" in error.value.remedy
         assert KEY not in str(error.value)
+    monkeypatch.setattr(openai_judge, "find_spec", lambda name: None)
+    with pytest.raises(PluginError, match=r"pip install 'edit-harness\[openai\]'"):
+        OpenAI(model="m", url="http://localhost/v1").judge([RIGHT])
 
 
 def test_what_does_not_change_a_verdict_is_no_part_of_what_identifies_the_judge(server):

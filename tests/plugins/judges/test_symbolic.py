@@ -121,12 +121,6 @@ def test_letters_are_renamed_by_what_they_mean(text, expected):
     assert (told.status, told.score, told.reverted) == expected
 
 
-def test_decimals_that_fit_both_rules_are_undecided():
-    told = said("pi*x", "sqrt(10)*x", "A = 3.15x")
-    assert (told.status, told.score) == ("undecided", 0.0)
-    assert said("pi*x", "3*x", "A = 3.15x").note == "rounded"
-
-
 @pytest.mark.parametrize(
     ("prompt", "text", "expected"),
     [
@@ -181,6 +175,10 @@ def test_only_points_where_the_key_has_a_value_count():
     assert said("x + y", "", "sqrt(-1)*x").score == 0
     assert said("sqrt(1 - x)", "", "A = (1 - x)^(1/2)").score == 1
     assert said("sqrt((x - 1)*(y - 1))", "", "A = sqrt(x - 1)*sqrt(y - 1)").score == 0
+    # Decimals that fit both rules are undecided.
+    told = said("pi*x", "sqrt(10)*x", "A = 3.15x")
+    assert (told.status, told.score) == ("undecided", 0.0)
+    assert said("pi*x", "3*x", "A = 3.15x").note == "rounded"
 
 
 @pytest.mark.parametrize(

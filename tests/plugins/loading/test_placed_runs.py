@@ -11,7 +11,7 @@ from support.builders import record
 from support.complaints import refusal
 from support.editors import stored_model, stored_records
 
-from edit_harness import ModelSource, ResourceError
+from edit_harness import ModelSource, ResourceError, UsageError
 from edit_harness.cli import main
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.loading.load import load
@@ -82,7 +82,7 @@ def test_a_folder_goes_if_nothing_was_loaded_or_none_can_be_made(folder, tmp_pat
     ],
 )  # fmt: skip
 def test_what_contradicts_itself(folder, options, said):
-    assert said in refusal(folder, **options)
+    assert said in refusal(folder, UsageError, **options)
 
 
 POCKET = 1_789_776

@@ -80,7 +80,7 @@ def test_counterfactplus_is_as_printed(plugins, tables, number, metric):
         assert metric == "NKL" or cell.rounding == 0.005
 
 
-def test_seesaw_table_4_is_as_printed(plugins, tables):
+def test_seesaw_tables_4_and_5_are_as_printed(plugins, tables):
     pack = packs.read(plugins, "seesaw-table4")
     printed = {
         "all" if row["pair"] == "mean" else row["pair"]: row["GPT-J"]
@@ -88,9 +88,6 @@ def test_seesaw_table_4_is_as_printed(plugins, tables):
     }
     assert {c.column: c.value for c in pack.cells} == printed
     assert {c.column for c in pack.cells if c.apart} == {"all", "citizenship/birth"}
-
-
-def test_seesaw_table_5_is_as_printed(plugins, tables):
     pack = packs.read(plugins, "seesaw-table5")
     printed = {
         (method, "all" if row["pair"] == "Average" else row["pair"]): row[method]
@@ -134,11 +131,8 @@ def test_the_list_names_every_pack_once_and_says_why_there_is_none(plugins):
         "ROME", "CounterFact+", "Seesaw-CF", "RULE-EDIT", "Of none of these papers",
     ]  # fmt: skip
     assert max(map(len, formats.table(grids).splitlines())) <= formats.WIDE
-
-
-def test_commands_of_the_list_are_there(plugins):
-    """Each is one of ours, with flags that it knows."""
-    for row in listed(plugins)[0]:
+    # Each command is one of ours, with flags that it knows.
+    for row in data:
         if row["command"]:
             name, *words = shlex.split(row["command"])
             params = main.get_command(click.Context(main), name).params

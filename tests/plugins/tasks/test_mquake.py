@@ -134,6 +134,7 @@ def test_the_models_own_sample_is_asked_without_demonstrations(store):
     given = MQuAKE(store(instance(), name="other.json")).bind(source)
     assert (given.demonstrations, given.origin) == ("built-in", "other.json")
     assert "prompts=FILE" in given.notes[0]
+    assert MQuAKE(demonstrations="built-in").bind(source).demonstrations == "built-in"
 
 
 def test_demonstrations_are_sixteen_that_ask_nothing_twice_or_those_of_a_file(store):

@@ -107,16 +107,15 @@ def found(tmp_path, monkeypatch):
     sys.modules.pop("step_good", None)
 
 
-def test_a_package_is_found_by_any_spelling_unless_it_is_left_out(found, monkeypatch):
+def test_packages_are_found_by_any_spelling_and_files_by_name_and_path(
+    found, monkeypatch, tmp_path
+):
     assert str(checking.find("Step.Good")) == "step-good 1.0"
     with pytest.raises(PluginError, match=r"did you mean step-good\?"):
         checking.find("step-godo")
     monkeypatch.setenv("EDIT_HARNESS_BLOCK", "step-good")
     with pytest.raises(PluginError, match=r"step-good 1.0 is left out: EDIT_HARNESS_BLOCK"):
         checking.find("step-good")
-
-
-def test_a_file_is_found_by_its_name_and_its_path(tmp_path, monkeypatch):
     file = tmp_path / "quiz.py"
     file.touch()
     monkeypatch.setenv("EDIT_HARNESS_PLUGIN_FILES", str(file))

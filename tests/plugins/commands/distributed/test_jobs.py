@@ -40,13 +40,6 @@ def test_jobs_are_whole_chunks_and_cover_what_is_left_once(done):
     ]
 
 
-@pytest.mark.parametrize("done", [0, 5])
-def test_a_sequence_is_one_job(done):
-    made = planned(Regime("sequential", 2, checkpoints=(6, 20)))
-    (job,) = jobs({made: set(made.visits[:done])}, 3)
-    assert visits(job) == sorted(made.visits[done:])
-
-
 def test_a_job_begins_with_an_unedited_model():
     """Requests that are written in turn may be of two chunks."""
     made = planned(Regime(in_turn=True), Some(12, broken=-1, requests=2))

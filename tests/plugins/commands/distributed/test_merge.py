@@ -162,9 +162,7 @@ def test_shards_of_other_runs_are_told_with_what_differs(originals, tmp_path):
         other = made(tmp_path, Share(2, of), **limit).folder.path
         with pytest.raises(RunFolderError, match=told):
             joined([first, other], tmp_path)
-
-
-def test_without_a_shard_there_is_nothing_to_merge(tmp_path):
+    # Without a shard there is nothing to merge.
     with pytest.raises(UsageError, match="there is nothing to merge"):
         joined([], tmp_path)
 

@@ -22,14 +22,7 @@ from support.local_workers import (
 )
 from support.saboteurs import Honest
 
-from edit_harness.errors import (
-    CaseError,
-    DataError,
-    LeakError,
-    PluginError,
-    ResourceError,
-    Terminated,
-)
+from edit_harness import errors
 from edit_harness.interfaces import Regime
 from edit_harness.registry.registry import Plugins
 from edit_harness.run import plan
@@ -104,8 +97,8 @@ def test_a_run_goes_on_with_another_number_of_workers(bench, alone):
     assert bench.workers.closed
     (folder,) = bench.last.values()
     assert len(folder.records()) == 1 + 4
-    with pytest.raises(Terminated):
-        bench.run(together(1, interrupts(Terminated, 3)))
+    with pytest.raises(errors.Terminated):
+        bench.run(together(1, interrupts(errors.Terminated, 3)))
     assert len(folder.records()) > 6
     bench.run(together(2))
     assert rows(folder) == alone
@@ -173,7 +166,7 @@ def test_only_the_case_fails_that_takes_workers_down(bench, alone, deadly):
 
 def test_several_such_cases_end_the_run(bench, deadly):
     deadly.update((1, 5, 9))
-    with pytest.raises(ResourceError, match="3 cases took down each worker that ran them"):
+    with pytest.raises(errors.ResourceError, match="3 cases took down each worker that ran them"):
         bench.run(together(2))
     (folder,) = bench.last.values()
     assert list(statuses(folder).values()).count("device_error") == 3
@@ -194,7 +187,7 @@ def test_a_sequence_that_takes_workers_down_is_given_up_where_it_stands(bench):
 
 def test_workers_that_do_not_start_end_the_run(bench):
     dead = r"3 workers in a row died before .* no memory"
-    with pytest.raises(ResourceError, match=dead) as error:
+    with pytest.raises(errors.ResourceError, match=dead) as error:
         bench.run(together(2, lambda worker, unit, count: unit < 0))
     assert error.value.remedy == "install the same on every worker"
     (folder,) = bench.last.values()
@@ -218,8 +211,8 @@ def on_another_device(card):
 @pytest.mark.parametrize(
     ("change", "error", "told"),
     [
-        (of_another_code, PluginError, "the worker on .* has another edit-harness"),
-        (on_another_device, DataError, "has processor H200, not cpu as that on "),
+        (of_another_code, errors.PluginError, "the worker on .* has another edit-harness"),
+        (on_another_device, errors.DataError, "has processor H200, not cpu as that on "),
     ],
 )
 def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, change, error, told):
@@ -243,10 +236,10 @@ def test_a_worker_that_has_something_else_ends_the_run_before_any_row(bench, cha
 
 
 def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
-    with pytest.raises(LeakError) as expected:
+    with pytest.raises(errors.LeakError) as expected:
         bench.run(editors=(Leaking(),), where="alone")
     (one,) = bench.last.values()
-    with pytest.raises(LeakError) as error:
+    with pytest.raises(errors.LeakError) as error:
         bench.run(together(1), editors=(Leaking(),))
     (other,) = bench.last.values()
     assert str(error.value) == str(expected.value)
@@ -257,7 +250,7 @@ def test_a_leak_on_a_worker_ends_the_run_as_in_one_process(bench):
 def test_a_run_may_end_at_the_first_failure_of_a_worker(bench, deadly):
     deadly.add(7)
     bench.task = Some(broken=-1)
-    with pytest.raises(CaseError):
+    with pytest.raises(errors.CaseError):
         bench.run(together(2), stop=True)
     assert bench.workers.closed
 
@@ -266,10 +259,10 @@ def test_what_a_worker_has_assembled_otherwise_is_told():
     wanted = with_entries(IDENTITY, code=[["edit-harness", "0"]])
     check_identity(wanted, wanted, "n1")
     for change, error, told in (
-        ({"model": {"digest": "2"}}, DataError, "model.digest: 2, not "),
-        ({"together": "x"}, DataError, "together: x, not "),
-        ({"seed": 7}, PluginError, "seed: 7, not 0"),
-        ({"code": [["edit-harness", "1"]]}, PluginError, "edit-harness"),
+        ({"model": {"digest": "2"}}, errors.DataError, "model.digest: 2, not "),
+        ({"together": "x"}, errors.DataError, "together: x, not "),
+        ({"seed": 7}, errors.PluginError, "seed: 7, not 0"),
+        ({"code": [["edit-harness", "1"]]}, errors.PluginError, "edit-harness"),
     ):
         with pytest.raises(error, match=f"the worker on n1 has another {told}"):
             check_identity(wanted, with_entries(wanted, **change), "n1")

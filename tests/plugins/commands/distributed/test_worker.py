@@ -15,19 +15,11 @@ from edit_harness.registry.registry import Plugins
 from edit_harness.run import loop, plan
 from edit_harness.run.spec import ALL, ModelRef, RunSpec
 from edit_harness_plugins.commands.distributed import worker
-from edit_harness_plugins.commands.distributed.worker import (
-    Batch,
-    Came,
-    Died,
-    Finished,
-    Order,
-    Worker,
-)
 
 PLUGINS = Plugins.installed()
 HOST = socket.gethostname()
 NAMES = ("case 0", "case 1", "case 2", "case 4")
-BATCH = Batch({0: frozenset((name, 0) for name in NAMES)})
+BATCH = worker.Batch({0: frozenset((name, 0) for name in NAMES)})
 
 
 @dataclass
@@ -53,7 +45,7 @@ def ordered(folder, monkeypatch):
 
     def ordered(editor=None, model=str(folder), **changes):
         spec = RunSpec(editor or Honest(), Some(), model=ModelRef(model))
-        order = Order(runs=[(spec, ALL)], loading={"device": "cpu"})
+        order = worker.Order(runs=[(spec, ALL)], loading={"device": "cpu"})
         return replace(order, **changes)
 
     return ordered
@@ -72,7 +64,7 @@ def plugins(monkeypatch):
     ],
 )
 def test_what_a_worker_cannot_do_is_told_with_its_host(ordered, plugins, changes, error, told):
-    failed = Worker(0, ordered(**changes)).start()
+    failed = worker.Worker(0, ordered(**changes)).start()
     again = pickle.loads(pickle.dumps(failed.error))
     assert type(again) is error
     assert told in again.cause
@@ -83,35 +75,38 @@ def test_what_a_worker_cannot_do_is_told_with_its_host(ordered, plugins, changes
 def test_a_plugin_that_is_not_on_the_worker_is_told(ordered, monkeypatch, tmp_path):
     missing = str(tmp_path / "mine.py")
     monkeypatch.setenv(packages.FILES, missing)
-    error = Worker(0, ordered()).start().error
+    error = worker.Worker(0, ordered()).start().error
     assert missing in error.cause
     assert error.cause.endswith(f"(worker on {HOST})")
 
 
 def started(order):
-    made = Worker(0, order)
+    made = worker.Worker(0, order)
     made.start()
     return made
 
 
 def came(events):
-    return [event for event in events if isinstance(event, Came)]
+    return [event for event in events if isinstance(event, worker.Came)]
 
 
 def test_a_batch_yields_its_rows_in_order_and_what_there_is_to_tell(ordered, plugins):
     made = started(ordered(Failing()))
     *events, last = made.run(BATCH)
-    assert last == Finished(0)
+    assert last == worker.Finished(0)
     assert [(place, r.case, r.status) for e in came(events) for place, r in e.records] == [
         (0, name, "edit_failed" if name == "case 2" else "ok") for name in NAMES
     ]
-    assert list(made.run(Batch({0: frozenset()}))) == [Came(0, (), [], []), Finished(0)]
+    assert list(made.run(worker.Batch({0: frozenset()}))) == [
+        worker.Came(0, (), [], []),
+        worker.Finished(0),
+    ]
 
 
 def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
     made = started(ordered(Failing("RuntimeError('CUDA error: uncorrectable ECC')")))
     *events, last = made.run(BATCH)
-    assert isinstance(last, Died)
+    assert isinstance(last, worker.Died)
     assert "uncorrectable ECC" in last.why
     assert [r.case for event in came(events) for _, r in event.records] == ["case 0", "case 1"]
 

@@ -53,6 +53,10 @@ def test_values_are_compared_within_the_tolerance():
     assert drift.startswith("0 of 4 values before the edits are not those"), "of all values, too"
     assert compared(moved(2e-4), others=250) == "", "one value in a thousand may be beyond"
     assert compared(moved(2e-4), others=200).startswith("1 of 804 values")
+    # NaN is beyond any.
+    nan = Scores(SCORES.tokens, ((math.nan, 0.0), (-2.0,)), SCORES.argmax)
+    with pytest.raises(ValueError, match="NaN"):
+        compared([nan, ANSWERS[1]])
 
 
 @pytest.mark.parametrize(
@@ -69,12 +73,6 @@ def test_other_texts_tokens_and_kinds_do_not_agree(answers):
     assert "(worst inf nats, case '1'" in compared(answers)
 
 
-def test_nan_is_beyond_any_tolerance():
-    nan = Scores(SCORES.tokens, ((math.nan, 0.0), (-2.0,)), SCORES.argmax)
-    with pytest.raises(ValueError, match="NaN"):
-        compared([nan, ANSWERS[1]])
-
-
 def test_a_file_comes_back(tmp_path):
     path = tmp_path / "b.jsonl"
     lines = [line(CASE, ANSWERS), line(Case("2", (), (), problem="no"), [])]
@@ -84,9 +82,7 @@ def test_a_file_comes_back(tmp_path):
     assert list(found.lines.values()) == lines
     assert baseline.find([path], HEADER.place) == found
     assert baseline.find([path], ("m", "float16", "x", "1", "d")) is None
-
-
-def test_a_line_has_the_content_of_its_case_and_no_divergences():
+    # A line has the content of its case, and no divergences.
     other = Case("1", (), CASE.probes, tags={"relation": "P17"})
     assert len({line(case, ()).hash for case in (CASE, other)}) == 2
     assert line(CASE, [Divergence(0.0, 0.0, 9), Text("")]).answers[0] is None

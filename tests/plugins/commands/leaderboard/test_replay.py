@@ -38,6 +38,14 @@ def test_numbers_and_what_the_plugin_brings_are_given():
         {"module": "attn.{}", "layers": [1, 2], "more": {}},
     ):
         assert strange(Editor, settings) == ""
+    # Bundled editors take their own settings.
+    for component in Plugins.installed().of_kind("editor"):
+        factory = component.load()
+        usual = fields.defaults(factory)
+        for preset in factory.presets.values():
+            told = json.loads(dumps({**usual, **preset.values}))
+            assert strange(factory, told) == "", component.name
+        assert strange(factory, json.loads(dumps(usual))) == "", component.name
 
 
 @pytest.mark.parametrize(
@@ -54,16 +62,6 @@ def test_numbers_and_what_the_plugin_brings_are_given():
 )
 def test_what_may_lead_somewhere_is_not(settings, why):
     assert why in strange(Editor, settings)
-
-
-def test_bundled_editors_take_their_own_settings():
-    for component in Plugins.installed().of_kind("editor"):
-        factory = component.load()
-        usual = fields.defaults(factory)
-        for preset in factory.presets.values():
-            told = json.loads(dumps({**usual, **preset.values}))
-            assert strange(factory, told) == "", component.name
-        assert strange(factory, json.loads(dumps(usual))) == "", component.name
 
 
 def scores(logprobs, argmax, tokens=((1, 2), (3,))):

@@ -50,6 +50,12 @@ def test_what_another_protocol_measured_stands_in_another_table(base, editors):
     ]
     found = boards_of([Entrant(run, "") for run in [*editors.values(), *others]])
     assert sorted(len(board.rows) for board in found) == [1, 1, 1, 1, 4]
+    # Models are told apart by their weights.
+    model = {"digest": "0" * 64}
+    runs = [of_editor(base, "one", 0.5, 0.5), of_editor(base, "two", 0.9, 0.9, model=model)]
+    (board,) = boards_of([Entrant(run, "") for run in runs])
+    assert len({row.model for row in board.rows}) == 1
+    assert not any(board.is_best(row, name) for row in board.rows for name in row.lines)
 
 
 def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_was_checked(base):
@@ -64,16 +70,15 @@ def test_the_best_is_marked_where_a_test_finds_another_worse_that_competes_and_w
     assert not any(alike.is_best(row, name) for row in alike.rows for name in row.lines)
 
 
-def test_rows_stand_by_their_score_and_what_may_be_so_by_chance_is_not_best(editors):
+def test_rows_stand_by_their_score_none_by_chance_the_best_and_the_bytes_are_the_same_in_any_order(
+    editors, tmp_path
+):
     (board,) = boards_of([Entrant(run, "") for run in editors.values()])
     scores = [row.run.estimates["post_S"].value for row in board.rows]
     assert scores == sorted(scores, reverse=True)
     assert len({*scores}) > 2
     found = [board.is_best(row, name) for row in board.rows for name in row.lines]
     assert not any(found), "of four cases"
-
-
-def test_the_same_entries_give_the_same_bytes_in_any_order(editors, tmp_path):
     some = entries(editors, "recomputed", "reproduced", "replayed 1/2", "recomputed")
     write(some, [("b.zip", "y"), ("a.zip", "x")], tmp_path / "one", "Title")
     write(some[::-1], [("a.zip", "x"), ("b.zip", "y")], tmp_path / "two", "Title")
@@ -102,14 +107,6 @@ def test_a_site_is_replaced_as_a_whole_and_other_folders_are_not(editors, tmp_pa
     for place, why in ((site, r"such as thesis\.tex"), (site / "thesis.tex", "is a file")):
         with pytest.raises(UsageError, match=why):
             write([], [], place, "Newest")
-
-
-def test_models_are_told_apart_by_their_weights(base):
-    model = {"digest": "0" * 64}
-    runs = [of_editor(base, "one", 0.5, 0.5), of_editor(base, "two", 0.9, 0.9, model=model)]
-    (board,) = boards_of([Entrant(run, "") for run in runs])
-    assert len({row.model for row in board.rows}) == 1
-    assert not any(board.is_best(row, name) for row in board.rows for name in row.lines)
 
 
 def test_the_export_has_every_number_and_the_site_what_was_left_out(base, tmp_path):

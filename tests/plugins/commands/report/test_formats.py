@@ -87,9 +87,7 @@ def test_the_best_is_bold_and_the_second_underlined():
     assert "| **1.0** \\[0.5, 1.5\\] | <u>0.9</u> |" in formats.markdown(found)
     assert r"\textbf{1.0} {\scriptsize {[}0.5, 1.5]} & \underline{0.9} \\" in formats.latex(found)
     assert "<strong>1.0</strong> <small>[0.5, 1.5]</small>" in formats.html(found)
-
-
-def test_latex_labels_differ_and_a_column_of_small_numbers_has_a_unit():
+    # Labels of LaTeX differ, and a column of small numbers has a unit.
     small = [(["ft-l"], [Cell("0.00012", "[2e-05, 0.0003]"), Cell("-0.5", "[-0.9, 1]")])]
     found = formats.latex([Grid("NKL: x", ["Editor"], ["A", "B"], small)] * 2)
     assert re.findall(r"\\label{(.*)}", found) == ["tab:nkl", "tab:nkl-2"]

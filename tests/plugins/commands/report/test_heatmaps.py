@@ -43,9 +43,7 @@ def test_every_number_is_shown():
         ["is", "0.00", "–", "-0.10"],
         [*["layer", "from", "left", "to", "right;", "pale", "-0.10,", "dark", "0.80"]],
     ]
-
-
-def test_a_map_that_is_wider_than_the_terminal_is_cut_and_loses_no_column():
+    # A map that is wider than the terminal is cut, and loses no column.
     lines = printed(wide(48)).splitlines()
     assert all(cell_len(line) <= 80 for line in lines)
     heads = [name for line in lines if line.startswith("token") for name in line.split()[1:]]
@@ -54,22 +52,19 @@ def test_a_map_that_is_wider_than_the_terminal_is_cut_and_loses_no_column():
     assert numbers == [f"{i / 48:.2f}" for i in range(48)]
 
 
-def test_texts_of_strangers_are_escaped():
-    rows, columns = [HOSTILE, "a\nb", "x"], ["\x1b[2J", HOSTILE, "2"]
-    spoilt = replace(SMALL, title=HOSTILE, rows=rows, columns=columns, x=HOSTILE, y=HOSTILE)
-    text, page = printed(spoilt), heatmaps.page([spoilt], HOSTILE, [HOSTILE])
-    assert not {"\x1b", "\u202e"} & {*text, *page}
-    assert r"a\nb" in text
-    assert "<script" not in page
-
-
-def test_a_page_stands_alone_and_has_every_number():
+def test_a_page_stands_alone_has_every_number_and_escapes_texts_of_strangers():
     page = heatmaps.page([SMALL, wide(4)], "Traces", ["model pocket"])
     assert not [text for text in ("http:", "https:", "src=") if text in page]
     for text in ('<td class="s20">0.80<', "<td>–<", "model pocket", "<span>-0.10</span>"):
         assert text in page
     assert '<td class="s20 top">0.80</td>' in heatmaps.page([replace(SMALL, best=(1, 0))], "Traces")
     assert heatmaps.page([wide(48)], "Traces").count(">.50</td>") == 3, "narrow, with all numbers"
+    rows, columns = [HOSTILE, "a\nb", "x"], ["\x1b[2J", HOSTILE, "2"]
+    spoilt = replace(SMALL, title=HOSTILE, rows=rows, columns=columns, x=HOSTILE, y=HOSTILE)
+    text, spoilt_page = printed(spoilt), heatmaps.page([spoilt], HOSTILE, [HOSTILE])
+    assert not {"\x1b", "\u202e"} & {*text, *spoilt_page}
+    assert r"a\nb" in text
+    assert "<script" not in spoilt_page
 
 
 @pytest.mark.parametrize("end", ["png", "svg", "pdf"])

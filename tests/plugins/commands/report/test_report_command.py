@@ -60,11 +60,13 @@ def test_csv_has_a_row_for_each_number(tell, runs):
     assert {r["when"] for r in rows} == {"before", "after"}
 
 
-def test_a_link_is_written_through(tell, runs, tmp_path):
+def test_a_link_is_written_through_and_what_cannot_be_written_told(tell, runs, tmp_path):
     target, link = tmp_path / "target.md", tmp_path / "link.md"
     link.symlink_to(target)
     assert tell(*paths(runs[1:]), "--output", link.name).exit_code == 0
     assert (link.is_symlink(), target.read_bytes()[:2]) == (True, b"**")
+    failed(tell(*paths(runs), "--output", "a.docx"), 2, "a.docx tells no format", "--format")
+    failed(tell(*paths(runs), "--output", "no/such/a.md"), 5, "cannot be written", "--output FILE")
 
 
 def test_the_layout_and_the_metrics_may_be_asked(tell, runs):
@@ -103,11 +105,6 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs(folder, runs):
     assert names[0][2] == names[1][2] != names[2][2]
     heads, names = facts.labels([runs[1], runs[1]])
     assert heads == ["Editor", "Run"]
-
-
-def test_a_file_that_cannot_be_written(tell, runs):
-    failed(tell(*paths(runs), "--output", "a.docx"), 2, "a.docx tells no format", "--format")
-    failed(tell(*paths(runs), "--output", "no/such/a.md"), 5, "cannot be written", "--output FILE")
 
 
 def test_a_run_that_is_not_finished_has_no_report(tell, tmp_path):

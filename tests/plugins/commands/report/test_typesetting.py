@@ -55,6 +55,10 @@ def test_the_best_is_marked_and_the_second():
         (("0", "0", "0"), "lower", ["", "", ""]),
     ):
         assert marks([row(text, better) for text in texts]) == expected
+    # Only numbers of the same cases are ranked.
+    some, more = frozenset("ab"), frozenset("abc")
+    rows = [row(text, cases=cases) for text, cases in zip("192", (some, more, some), strict=True)]
+    assert marks(rows) == ["second", "", "best"]
 
 
 def test_measures_tasks_and_names_of_the_papers_are_there():
@@ -82,9 +86,7 @@ def test_counterfact_stands_beside_counterfact_plus(runs):
         assert [cell.text for cell in cells] == [*shown, "10"]
     assert len(missing) == len(PRINTED) - 3
     assert "RULE-EDIT, Table 3: no run of rule-edit-hierarchy has Rel, HG" in missing
-
-
-def test_the_unedited_row_is_what_was_before(runs):
+    # The unedited row is what was before.
     without = [run for run in runs if run.label != "none"]
     before = without[-1].estimates["pre_NS+"]
     for some in (runs, without):
@@ -120,12 +122,6 @@ def test_other_data_regimes_and_precisions_have_tables_of_their_own(folder, runs
     assert ["bfloat16" in caption for caption in captions] == [False, False, False, True]
 
 
-def test_only_numbers_of_the_same_cases_are_ranked():
-    some, more = frozenset("ab"), frozenset("abc")
-    rows = [row(text, cases=cases) for text, cases in zip("192", (some, more, some), strict=True)]
-    assert marks(rows) == ["second", "", "best"]
-
-
 def test_models_of_one_name_are_told_apart(folder, runs):
     other = made(folder, "prompt", model=tiny_model(n_embd=16, n_head=2))
     grids, _ = printed([*runs, other])
@@ -152,6 +148,13 @@ def test_groups_are_as_the_metric_s_own_tables_have_them(seesaw):
             assert part.estimate("change", "D", found).n == row["cases"]
             p = tests[row["group"]]["p"]
             assert part.test("D", found).p == (None if p is None else pytest.approx(p))
+    # Packs find their columns in a run: of the sample's groups, those that the paper has too.
+    plugins = Plugins.installed()
+    for number, least in ((8, 6), (9, 7), (19, 7)):
+        contents = packs.read(plugins, f"seesaw-table{number}")
+        columns = {cell.column for cell in contents.cells}
+        found = [c for c in columns if estimate(contents.table, part, "", c)]
+        assert len(found) >= least, (number, columns)
 
 
 def test_falls_are_counted_as_the_metric_counts_them(seesaw, tables):
@@ -197,9 +200,7 @@ def test_flaws_are_means_over_pairs_as_the_metric_has_them(seesaw, tables):
     assert row["estimate"] != pytest.approx(by_case), "sets have unlike numbers of texts"
     work = next(row for row in tables["Seesaw-CF, Table 6"].data if row["row"].startswith("work"))
     assert work["estimate"] == pytest.approx(own["flaws, P101"][0]["mean"])
-
-
-def test_figures_of_seesaw_are_by_the_continent_of_the_new_value(seesaw, tables):
+    # Figures are by the continent of the new value.
     changes = {}
     for record in seesaw.records:
         tags, own = seesaw.by_id[record.case].tags, record.values["confidence"]
@@ -210,13 +211,3 @@ def test_figures_of_seesaw_are_by_the_continent_of_the_new_value(seesaw, tables)
     found = {d["row"].rsplit(", ", 2)[0]: (d["estimate"], d["n"]) for d in whole}
     assert found == {p: (pytest.approx(sum(c) / len(c)), len(c)) for p, c in changes.items()}
     assert len(found) > 1
-
-
-def test_packs_find_their_columns_in_a_run(seesaw):
-    """Of the sample's groups, those that the paper has too."""
-    plugins, subsets = Plugins.installed(), Subsets(seesaw)
-    for number, least in ((8, 6), (9, 7), (19, 7)):
-        contents = packs.read(plugins, f"seesaw-table{number}")
-        columns = {cell.column for cell in contents.cells}
-        found = [c for c in columns if estimate(contents.table, subsets, "", c)]
-        assert len(found) >= least, (number, columns)

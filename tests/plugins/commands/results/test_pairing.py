@@ -33,7 +33,7 @@ def values(run, metric, name):
     return RunTable.of(run.records).columns(metric)[name]
 
 
-def test_means_are_tested_as_scipy_does(runs, compared):
+def test_means_are_tested_as_scipy_does_and_shares_by_the_cases_that_changed(runs, compared):
     found = compared["NM"]
     one, two = (values(run, "magnitude", "post_NM") for run in runs)
     assert found.test == pairing.T_TEST
@@ -42,9 +42,6 @@ def test_means_are_tested_as_scipy_does(runs, compared):
     assert found.difference.value == pytest.approx((two - one).mean())
     assert found.effect == pytest.approx((two - one).mean() / (two - one).std(ddof=1))
     assert found.difference.n == len(NAMES)
-
-
-def test_shares_are_tested_by_the_cases_that_changed(runs, compared):
     found = compared["ES"]
     one, two = (values(run, "success", "post_ES") for run in runs)
     assert set(one) | set(two) <= {0.0, 1.0}
@@ -85,16 +82,15 @@ def test_a_run_does_not_differ_from_itself(runs):
         assert found.p in (None, 1.0)
 
 
-def test_corrected_ps_are_those_of_all_measures(compared):
+def test_corrected_ps_are_those_of_all_measures_and_a_harmonic_mean_has_its_standard_error(
+    compared, runs
+):
     found = compared
     tested = [each for each in found.values() if each.p is not None]
     expected = scipy_stats.false_discovery_control([each.p for each in tested])
     assert [each.adjusted for each in tested] == pytest.approx(list(expected))
     assert all(each.differs == (each.adjusted <= ALPHA) for each in tested)
-
-
-def test_a_harmonic_mean_is_tested_by_its_standard_error(runs, compared):
-    """By its derivatives, h² / 3m², written out; it is corrected like all others."""
+    # By its derivatives, h² / 3m², written out; it is corrected like all others.
     found = compared["S"]
     moves = np.zeros(10)
     for sign, run in zip((-1, 1), runs, strict=True):
@@ -133,7 +129,7 @@ def test_what_is_no_mean_over_cases_is_not_tested_as_one(runs):
     assert found.difference.value == pytest.approx(2 * 10 * 0.25)
 
 
-def test_cases_of_one_run_alone_are_left_out_and_counted(runs):
+def test_cases_of_one_run_alone_or_that_asked_or_answered_something_else_are_left_out(runs):
     one, two = (
         replace(run, everything=[r for r in run.everything if r.case not in missing])
         for run, missing in zip(runs, ("3", "01"), strict=True)
@@ -141,9 +137,6 @@ def test_cases_of_one_run_alone_are_left_out_and_counted(runs):
     pair = Pairing(one, two)
     assert [one.case for one, _ in pair.records] == ["2", "4", "5", "6", "7", "8", "9"]
     assert pair.left_out == {"measured in A alone": 2, "measured in B alone": 1}
-
-
-def test_cases_that_ask_or_answered_something_else_before_the_edit_are_left_out(runs):
     cases = [replace(c, tags={"new": "tag"}) if c.id == "2" else c for c in runs[1].cases]
     (record,) = [r for r in runs[1].everything if r.case == "4"]
     logprobs = [[p - 0.01 for p in row] for row in record.before[0]["logprobs"]]
@@ -185,9 +178,7 @@ def test_batches_are_what_is_tested(folder, runs):
     assert pairing.MCNEMAR not in {each.test for each in pair.contrasts}
     whole = made(folder, Push(), regime=Regime("batch", 0))
     assert Pairing(whole, whole).clusters is None, "one batch leaves its cases to be compared"
-
-
-def test_batches_of_both_sides_are_joined():
+    # Batches of both sides are joined.
     assert pairing._joined([0, 0, 1, 1, 2], [7, 8, 8, 9, 5]).tolist() == [0, 0, 0, 0, 1]
     assert len(set(pairing._joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
 

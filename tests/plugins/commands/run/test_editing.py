@@ -49,7 +49,7 @@ def edited(tmp_path_factory):
     return place, json.loads(result.stdout)
 
 
-def test_all_facts_are_written_and_kept(edited, model):
+def test_all_facts_are_written_and_kept_and_a_saved_model_is_the_edited_one(edited, model):
     place, told = edited
     assert [r["subject"] for r in told["requests"]] == ["Sophia Loren", "Marie Curie"]
     assert all(after > before for before, after in zip(told["before"], told["after"], strict=True))
@@ -58,6 +58,14 @@ def test_all_facts_are_written_and_kept(edited, model):
     asked = [(loaded, eh.Choose(r.text, (r.target_new,))) for r in requests]
     after = [answer.prob(0) for answer in model.answer(asked)]
     assert after == pytest.approx(told["after"], rel=1e-4)
+    module = AutoModelForCausalLM.from_pretrained(place / "edited", dtype=torch.float32)
+    ids = torch.tensor([model.tokens.encode(QUESTION).ids])
+    with torch.no_grad(), model.applied(loaded):
+        expected = model.module(ids).logits
+    assert torch.equal(module(ids).logits, expected)
+    assert not torch.equal(model.module(ids).logits, expected)
+    plain = eh.load_model(str(place / "edited"))
+    assert plain.tokens.encode(QUESTION) == model.tokens.encode(QUESTION)
 
 
 def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
@@ -76,19 +84,6 @@ def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
     failed(tell(*asked), 2, "a saved edit is asked nothing", "--ask")
     elsewhere = tell(*asked, "--model", "edited", "--ask", QUESTION)
     failed(elsewhere, 4, "made for other weights")
-
-
-def test_a_saved_model_is_the_edited_one(edited, model):
-    place, _ = edited
-    loaded = Edit.load(place / "e.safetensors")
-    module = AutoModelForCausalLM.from_pretrained(place / "edited", dtype=torch.float32)
-    ids = torch.tensor([model.tokens.encode(QUESTION).ids])
-    with torch.no_grad(), model.applied(loaded):
-        expected = model.module(ids).logits
-    assert torch.equal(module(ids).logits, expected)
-    assert not torch.equal(model.module(ids).logits, expected)
-    plain = eh.load_model(str(place / "edited"))
-    assert plain.tokens.encode(QUESTION) == model.tokens.encode(QUESTION)
 
 
 @pytest.mark.parametrize(

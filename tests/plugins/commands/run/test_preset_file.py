@@ -40,17 +40,14 @@ def test_it_comes_back_from_its_file(tmp_path):
         TUNED.save(tmp_path / "best.json" / "best.json")
 
 
-def test_where_fields_come_from_is_told_in_full():
+def test_where_fields_come_from_is_told_in_full_and_cases_are_known_by_their_facts():
     told = "layer by 2 cases of counterfact, S 90.0 (80.0 to 95.0), best of 4 points"
     assert TUNED.source({}, "ab") == f"tuned ({told}; the rest: guessed (a rule))"
     assert structs.replace(TUNED, rest="").source({"layer": "1"}, "ab") == f"tuned ({told})"
     other = TUNED.source({"layer": "0", "lr": "0.5", "seed": "1"}, "cd")
     assert other.startswith(f"tuned ({told}, on another model (tiny); the rest")
     assert other.endswith(") but for layer")
-
-
-def test_cases_are_known_again_by_their_facts():
-    """In another task they may have other probes and other ids."""
+    # In another task they may have other probes and other ids.
     same = Case("x", CASES[1].requests, (), tags={"of": "another task"})
     assert among(MARKS, [same, CASES[2]]) == ["x"]
     assert among(MARKS, [replace(same, problem="no use")]) == []

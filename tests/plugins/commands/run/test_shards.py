@@ -63,10 +63,6 @@ def test_units_split_no_chunk_of_any_device_and_no_edit(count, regime, size, oth
         assert chunks == list(grouped(plan, each))
 
 
-def test_a_sequence_is_one_unit():
-    assert len(in_units(planned(20, Regime("sequential")), 4)) == 1
-
-
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1", "-1/4", "", "١/٢"])
 def test_a_text_that_is_no_shard_is_told(text):
     with pytest.raises(UsageError, match=r"the second of four: --shard 2/4"):
@@ -79,3 +75,5 @@ def test_how_many_shards_there_can_be_is_told():
         Share(1, 4).among(parts, 0)
     with pytest.raises(UsageError, match=r"1 part, too few for 2 shards\nleave --shard out"):
         Share(1, 2).among(parts[:1], 0)
+    # A sequence is one unit.
+    assert len(in_units(planned(20, Regime("sequential")), 4)) == 1

@@ -149,15 +149,12 @@ def test_a_fact_that_the_model_tells_is_of_its_likeliest_token():
     assert one.clean == pytest.approx(float(logits.softmax(-1).max()))
 
 
-def test_windows_lie_as_those_of_rome():
+def test_windows_lie_as_those_of_rome_and_others_or_states_that_are_not_there_are_refused():
     model = deep(layers=6)
     for window, layer, expected in ((1, 0, [0]), (2, 0, [0]), (2, 3, [2, 3]), (4, 5, [3, 4, 5])):
         site = next(s for s in patching.sites(model, ["mlp"], window) if s.layer == layer)
         assert site.modules == tuple(model.architecture.down(at) for at in expected)
     assert [patching.default_window(n) for n in (1, 6, 12, 28, 48)] == [1, 1, 2, 6, 10]
-
-
-def test_states_that_a_model_has_not_and_windows_beyond_it_are_refused():
     model = tiny_model("mixtral")
     with pytest.raises(PluginError, match="no MLP output projection") as error:
         patching.sites(model, KINDS, 1)

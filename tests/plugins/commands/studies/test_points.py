@@ -18,16 +18,13 @@ def plugins():
     return Plugins.installed()
 
 
-def test_layers():
+def test_layers_and_flags_that_are_no_grid():
     for text, found in (("all", "0123"), ("1-3", "123"), (" 0 , 2 - 3 ", "023")):
         assert points.layers(text, 4) == list(found)
     for text in ("4", "2-9", "3-1", "first"):
         told = f"^--layers has '{text}', and the model has layers 0 to 3"
         with pytest.raises(UsageError, match=told):
             points.layers(text, 4)
-
-
-def test_flags_that_are_no_grid():
     for flags, cause in (
         (([], None, None), "a sweep without a grid has nothing to try"),
         ((["lr="], None, None), "--grid 'lr=' is not of the form FIELD=V,V,…"),
@@ -88,6 +85,19 @@ def test_the_best_is_the_first_of_the_highest_mean():
     assert math.isnan(found.points[5].score.value)
     best = "layer=0, fact_token=last: mean of ES, PS 80.0 (70.0 – 90.0)"
     assert found.conclusions[0] == ("best", best)
+    # The data have every point, and no NaN.
+    data = json.loads(json.dumps(found.data(), allow_nan=False))
+    assert data["grid"] == BOTH
+    assert data["best"] == {"layer": 0, "fact_token": "last"}
+    assert len(data["points"]) == 6
+    assert data["points"][0]["measures"]["ES"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
+    assert data["points"][5]["score"] is None
+    # Maps have the first field from left to right.
+    efficacy, paraphrase = found.maps()
+    assert (efficacy.rows, efficacy.columns) == (["subject_last", "last"], ["0", "1", "2"])
+    assert efficacy.values == [[50.0, 80.0, 75.0], [90.0, 20.0, 90.0]]
+    assert paraphrase.values[1][2] is None
+    assert (efficacy.x, efficacy.y) == ("layer", "fact_token")
 
 
 def test_the_tasks_own_score_goes_before_a_mean():
@@ -106,29 +116,18 @@ def test_a_points_numbers_are_those_of_its_run():
     assert found.best.numbers["ES"] == found.best.run["ES"]
 
 
-def test_what_is_lower_when_better_is_mapped_and_not_in_the_mean():
+def test_what_is_lower_when_better_or_of_no_point_is_not_in_the_mean():
     values = [{"ES": 0.5, "NKL": 0.1}, {"ES": 0.6, "NKL": 9.0}, {"ES": 0.4, "NKL": 0.2}]
     found = results(LAYERS, values, names=("ES", "NKL"))
     assert (found.averaged, found.best.point) == (["ES"], {"layer": 1})
     assert [heat.title for heat in found.maps()] == ["ES ↑", "NKL ↓"]
     assert found.maps()[1].values == [[0.1, 9.0, 0.2]]
-
-
-def test_a_measure_that_no_point_has_is_no_part_of_the_mean():
     found = results(LAYERS, [{"ES": 0.5}, {"ES": 0.6}, {}])
     assert (found.averaged, list(found.measures)) == (["ES"], ["ES"])
     assert found.best.point == {"layer": 1}
     found = results(LAYERS, [{}, {}, {}])
     assert (found.best, found.measures) == (None, {})
     assert found.conclusions == [("best", "no point has a score, so that none is the best")]
-
-
-def test_maps_have_the_first_field_from_left_to_right():
-    efficacy, paraphrase = results(BOTH, SIX).maps()
-    assert (efficacy.rows, efficacy.columns) == (["subject_last", "last"], ["0", "1", "2"])
-    assert efficacy.values == [[50.0, 80.0, 75.0], [90.0, 20.0, 90.0]]
-    assert paraphrase.values[1][2] is None
-    assert (efficacy.x, efficacy.y) == ("layer", "fact_token")
 
 
 def test_one_field_keeps_its_order_and_more_are_sorted():
@@ -140,15 +139,6 @@ def test_one_field_keeps_its_order_and_more_are_sorted():
     assert [names for names, _ in grid.rows][:2] == [["2", "last", "0.5"], ["2", "last", "0.1"]]
     assert len(grid.rows) == 10
     assert grid.rows[0][1][0].mark == "best", "what they are sorted by is first"
-
-
-def test_the_data_have_every_point_and_no_nan():
-    data = json.loads(json.dumps(results(BOTH, SIX).data(), allow_nan=False))
-    assert data["grid"] == BOTH
-    assert data["best"] == {"layer": 0, "fact_token": "last"}
-    assert len(data["points"]) == 6
-    assert data["points"][0]["measures"]["ES"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
-    assert data["points"][5]["score"] is None
 
 
 def test_what_is_mapped_is_what_runs_have():

@@ -50,7 +50,7 @@ def swept(folder):
     return json.loads(shown.stdout), told
 
 
-def test_the_last_cases_are_tried_and_the_first_left_to_test(swept):
+def test_the_last_cases_are_tried_and_a_point_is_the_run_of_its_fields(swept):
     data, told = swept
     assert data["cases"] == ["5", "6"]
     assert "the last 2 cases of 7; the first 5 are left to test: --limit 5" in told
@@ -58,11 +58,7 @@ def test_the_last_cases_are_tried_and_the_first_left_to_test(swept):
     assert [tuple(point["fields"].values()) for point in data["points"]] == [
         *product((0, 1), ("subject_last", "last"))
     ]
-
-
-def test_a_point_is_the_run_of_its_fields(swept):
-    """Same folder, same numbers; the rows are there, so that nothing is run."""
-    data, _ = swept
+    # Same folder, same numbers; the rows are there, so that nothing is run.
     point = data["points"][3]
     given = f"covariance=false,{PLAIN},layer=1,fact_token=last"
     shown, told = invoke("run", "-m", "tiny", *TASK, "--editor-args", given, "--samples", "5,6",

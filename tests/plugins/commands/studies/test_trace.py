@@ -151,16 +151,6 @@ def traced(tokens, subject, noises=4, seed=0, clean=0.9):
     return Traced(fact(tokens, subject), clean, noised, restored)
 
 
-def test_each_token_from_the_subject_on_is_of_one_kind():
-    for tokens, subject, expected in (
-        (8, range(1, 5), [FIRST, MIDDLE, MIDDLE, LAST, NEXT, FURTHER, END]),
-        (3, range(1), [LAST, NEXT, END]),
-        (2, range(1), [LAST, END]),
-        (4, range(2, 4), [FIRST, LAST]),
-    ):
-        assert command.roles(fact(tokens, subject)) == expected
-
-
 def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     traces = [traced(8, range(1, 5), seed=1), traced(3, range(1), seed=2)]
     found = command.of_facts(traces)
@@ -177,9 +167,7 @@ def test_effects_of_facts_are_means_over_noises_tokens_and_facts():
     place = ROLES.index(MIDDLE)
     assert without.indirect["mlp"][place][0].n == 0, "no fact has such a token"
     assert command.heat_maps(without, 1)[1].values[place] == [None] * LAYERS
-
-
-def test_intervals_are_those_of_stats_over_facts():
+    # Intervals are those of `stats` over facts.
     traces = [traced(2, range(1), seed=s) for s in range(30)]
     found = command.of_facts(traces)
     values = np.array([(t.restored["mlp"][:, 1, 0] - t.noised).mean() for t in traces])
@@ -204,3 +192,11 @@ def test_effects_of_one_fact_are_by_token_and_over_its_noises():
     few.restored.update({kind: values[:2] for kind, values in few.restored.items()})
     found = command.of_fact(few, ["The", " Sp", "ace", " is"])
     assert 0 <= found.noised.low < found.total.high <= 1, "what a probability can be"
+    # Each token from the subject on is of one kind.
+    for tokens, subject, expected in (
+        (8, range(1, 5), [FIRST, MIDDLE, MIDDLE, LAST, NEXT, FURTHER, END]),
+        (3, range(1), [LAST, NEXT, END]),
+        (2, range(1), [LAST, END]),
+        (4, range(2, 4), [FIRST, LAST]),
+    ):
+        assert command.roles(fact(tokens, subject)) == expected

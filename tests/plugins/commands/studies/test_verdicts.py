@@ -40,6 +40,10 @@ def test_rounding_is_allowed_for_in_full():
         cell = printed(round(exact, 2), places=2)
         allowed = verdicts.tolerance(estimate(exact), cell, 0.99)
         assert abs(round(exact, 2) - exact) <= allowed + 1e-12
+    # Printed shares that are far apart are taken apart.
+    assert verdicts.apart(1.0, 0.7, 81, 0.99)
+    assert not verdicts.apart(1.0, 0.0, 0, 0.99)
+    assert not verdicts.apart(1.0, 0.8, 5, 0.99)
 
 
 def test_the_width_is_that_of_the_side_on_which_the_printed_number_is():
@@ -48,9 +52,7 @@ def test_the_width_is_that_of_the_side_on_which_the_printed_number_is():
     assert verdicts.tolerance(ours, printed(0.3), 0.99) == pytest.approx(0.1)
     none = Estimate(0.5, math.nan, math.nan, 1)
     assert verdicts.tolerance(none, printed(0.3), 0.99) == math.inf
-
-
-def test_an_interval_of_another_level_is_taken_to_ours():
+    # An interval of another level is taken to ours.
     rng = np.random.default_rng(0)
     column = {"x": rng.normal(size=4000)}
     wide, narrow = (estimates(column, column_means, level=level)["x"] for level in (0.99, 0.95))
@@ -80,9 +82,7 @@ def test_what_would_let_a_quarter_of_the_table_pass_says_nothing():
     column = [printed(value, places=2) for value in (0.1, 0.5, 0.3)]
     assert verdicts.coarsest(column[0], column) == pytest.approx(0.1)
     assert verdicts.coarsest(column[0], column[:1] * 2) == pytest.approx(0.01)
-
-
-def test_of_a_number_alone_in_its_column_the_whole_table_tells():
+    # Of a number alone in its column the whole table tells.
     values = {"a": -0.17, "b": 0.01, "c": -0.05}
     table = [Expected("m", "e", column, value, places=2) for column, value in values.items()]
     table.append(Expected("m", "e", "all", 5.0, places=2, apart="over other cases"))
@@ -103,20 +103,11 @@ def test_printed_shares_of_one_truth_are_seldom_taken_apart(share):
     assert wrong < 0.012
 
 
-def test_printed_shares_that_are_far_apart_are_taken_apart():
-    assert verdicts.apart(1.0, 0.7, 81, 0.99)
-    assert not verdicts.apart(1.0, 0.0, 0, 0.99)
-    assert not verdicts.apart(1.0, 0.8, 5, 0.99)
-
-
-def test_an_order_is_kept_reversed_or_chance():
+def test_an_order_is_kept_reversed_or_chance_and_a_figure_of_its_own_cases():
     assert verdicts.of_order(estimate(0.2), 0.001).verdict == WITHIN
     assert verdicts.of_order(estimate(-0.2), 0.001).verdict == OUTSIDE
     assert verdicts.of_order(estimate(0.2), 0.02).verdict == UNTOLD
     assert verdicts.of_order(estimate(0.0), None).verdict == UNTOLD
-
-
-def test_a_figure_is_of_its_own_cases():
     figure = printed(0.5, n=100, within=1e-4)
     assert verdicts.of_figure(estimate(0.50005), figure).verdict == WITHIN
     assert verdicts.of_figure(estimate(0.5002), figure).verdict == OUTSIDE
