@@ -157,7 +157,7 @@ def test_an_editor_and_a_task_of_strangers_meet_in_one_run(site, loaded, tmp_pat
     assert numbers["post_ES,single"] > numbers["pre_ES,single"] == 0
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     recorded = {each["name"]: each["version"] for each in manifest["distributions"]}
-    for name in EXAMPLES:
+    for name in ("edit-harness-tpatcher", "edit-harness-reversal"):
         assert recorded[name] == loaded[name]["version"]
 
 

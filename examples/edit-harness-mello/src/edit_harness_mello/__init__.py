@@ -25,4 +25,4 @@ def edit_harness_register_suites(register: Register) -> None:
     """Name the suites that `edit-harness plugins check edit-harness-mello` runs."""
     where = f"{__name__}.conformance"
     register("mello", f"{where}:TestMello", "On a tiny GPT-2")
-    register("mello-unconfirmed", f"{where}:TestMelloUnconfirmed", "No question about contradiction")
+    register("mello-unconfirmed", f"{where}:TestMelloUnconfirmed", "Where every near fact counts")

@@ -1,33 +1,28 @@
 """MeLLo: a question is taken apart, and each part's answer held against the edited facts.
 
-After Zhong et al. (2023), MQuAKE, section 5. The unedited model writes a sub-question and answers it;
-if the nearest edited fact contradicts the answer, it answers anew with the fact in sight, and goes
-on. What it wrote goes before the prompt. Where this departs from the paper: see the README.
+After Zhong et al. (2023), MQuAKE, section 5. The unedited model writes a sub-question and answers
+it, and anew where the nearest edited fact contradicts it. What it wrote goes before the prompt.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from edit_harness import Choose, DataError, Editor, Generate, Request, Scores, Text
 from edit_harness.edits import Edit
 from edit_harness.model import Model
 from edit_harness.registry.settings import Count, Share
 from edit_harness_plugins.texts import Weights, words
-from scipy.sparse import csr_array
 
-LINE = 32
-"""The most tokens of a line that the model writes."""
+LINE = 32  # the most tokens of a line that the model writes
 OWN = Path(__file__).with_name("demonstrations.txt")
-SUBQUESTION, FINAL = "Subquestion:", "Final answer:"
 
 
 @dataclass(eq=False)
@@ -58,35 +53,33 @@ class Chain:
         """Return the fact likest to a question, or nothing below the threshold."""
         weights, store = self._index
         counts = weights.counts([question])
-        # Words that are nowhere in the index make the question less like every fact.
+        # A word that is nowhere in the index makes the question less like every fact.
         known = counts.sum() / max(len(words(question)), 1)
         likeness = known * (store @ weights.vectors(counts).toarray()[0])
         best = int(likeness.argmax())
         return list(self.facts.values())[best] if likeness[best] >= self.threshold else ""
 
     @cached_property
-    def _index(self) -> tuple[Weights, csr_array]:
-        """Weights of the words of facts' prompts and demonstrations; the vector of each fact."""
+    def _index(self) -> tuple[Weights, Any]:
         weights = Weights.fitted([*self.facts, *self.demonstrations.splitlines()])
         return weights, weights.vectors(weights.counts(self.facts))
 
     def _chain(self, question: str) -> str:
         text = f"Question: {question}\n"
         for hop in range(self.hops):
-            line = self._line(text)
-            part = line.removeprefix(SUBQUESTION).strip() if line.startswith(SUBQUESTION) else ""
-            if hop and not part:
-                return text + (f"{line}\n" if line.startswith(FINAL) else "")
-            # What the model doesn't take apart is its own only part, if there is a fact for it.
-            if not (part or self.nearest(question)):
-                return ""
-            text = self._hop(text, part or question)
+            name, _, part = (line := self._line(text)).partition(": ")
+            if name != "Subquestion":
+                if hop:
+                    return text + f"{line}\n" * (name == "Final answer")
+                part = question  # what the model doesn't take apart is its own only part
+                if not self.nearest(part):
+                    return ""
+            text = self._hop(text, part)
         return text
 
     def _hop(self, text: str, part: str) -> str:
         """Return the chain with a sub-question and its answer behind it."""
-        text += f"{SUBQUESTION} {part}\nGenerated answer:"
-        answer = self._line(text)
+        answer = self._line(text := f"{text}Subquestion: {part}\nGenerated answer:")
         text += f" {answer}\n"
         if fact := self.nearest(part):
             text += f"Retrieved fact: {fact}\nContradiction:"
@@ -112,7 +105,7 @@ class Chain:
         for count in range(len(shots), 0, -1):
             whole = "\n\n".join([*shots[:count], text])
             with suppress(DataError):  # too long
-                if len(tokens.encode(whole).ids) + LINE <= (tokens.limit or math.inf):
+                if len(tokens.encode(whole).ids) + LINE <= (tokens.limit or float("inf")):
                     return whole
         return text
 
@@ -153,15 +146,14 @@ class Mello(Editor):
         return self.extend(model, Edit(), requests)
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return the memory with the new facts in it; the last of a prompt holds."""
+        """Return the memory with the new facts in it; of one prompt the last holds."""
         known = previous.prefix.facts if isinstance(previous.prefix, Chain) else {}
         facts = {**known, **{request.text: request.statement for request in requests}}
-        chain = Chain(facts, self._shots(), self.hops, self.threshold, self.confirm)
-        return replace(previous, prefix=chain)
+        how = self._shots(), self.hops, self.threshold, self.confirm
+        return replace(previous, prefix=Chain(facts, *how))
 
     def _shots(self) -> str:
-        path = Path(self.demonstrations) if self.demonstrations else OWN
         try:
-            return path.read_text(encoding="utf-8").strip()
+            return Path(self.demonstrations or OWN).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} cannot be read: {error}", "name a text file") from None
+            raise DataError(f"the demonstrations cannot be read: {error}") from None
