@@ -50,7 +50,7 @@ def chain(prefix, prompt=QUESTION):
     return prefix(prompt), model.answer.call_count
 
 
-@pytest.mark.parametrize(("hops", "confirm"), product([1, 2, 3, 4], [True, False]))
+@pytest.mark.parametrize(("hops", "confirm"), [*product(range(1, 5), (True, False))])
 @pytest.mark.parametrize("facts", [FACTS, FACTS[:2], FACTS[1:]], ids=["all", "two", "three"])
 def test_a_chain_is_the_naive_one(facts, hops, confirm):
     text, answer = f"Question: {QUESTION}\n", ""
