@@ -131,7 +131,8 @@ def test_its_own_tests_pass_on_its_wheel(sources, site, name, tmp_path):
     options = ("-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "error")
     said = python("-m", "pytest", *options, cwd=tmp_path / name, path=[site])
     assert " passed" in said
-    assert set(re.findall(r"SKIPPED .*: (.*)", said)) <= {"it registers no adaptor"}
+    prompts = {"a random model cannot show it"} if name == "edit-harness-mello" else set()
+    assert set(re.findall(r"SKIPPED .*: (.*)", said)) <= {"it registers no adaptor"} | prompts
 
 
 def test_they_pass_their_own_type_checks(sources, tmp_path):
