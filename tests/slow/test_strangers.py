@@ -131,7 +131,8 @@ def test_its_own_tests_pass_on_its_wheel(sources, site, name, tmp_path):
     options = ("-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "error")
     said = python("-m", "pytest", *options, cwd=tmp_path / name, path=[site])
     assert " passed" in said
-    assert set(re.findall(r"SKIPPED .*: (.*)", said)) <= {"it registers no adaptor"}
+    prompts = {"a random model cannot show it"} if name == "edit-harness-mello" else set()
+    assert set(re.findall(r"SKIPPED .*: (.*)", said)) <= {"it registers no adaptor"} | prompts
 
 
 def test_they_pass_their_own_type_checks(sources, tmp_path):
@@ -157,7 +158,7 @@ def test_an_editor_and_a_task_of_strangers_meet_in_one_run(site, loaded, tmp_pat
     assert numbers["post_ES,single"] > numbers["pre_ES,single"] == 0
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     recorded = {each["name"]: each["version"] for each in manifest["distributions"]}
-    for name in EXAMPLES:
+    for name in ("edit-harness-tpatcher", "edit-harness-reversal"):
         assert recorded[name] == loaded[name]["version"]
 
 
