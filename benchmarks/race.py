@@ -14,7 +14,7 @@ from benchmarks.naive import Asked, Runner
 from benchmarks.routes import Numbers, Sequential, Together
 from edit_harness.model.model import Model
 from edit_harness_plugins.editors.locate.rome import Rome
-from edit_harness_plugins.editors.locate.value_search import sampled
+from edit_harness_plugins.editors._search.contexts import sampled
 
 EDIT, EVALUATION, ALL = "value search", "before + after", "all"
 NEXT, GENERATION = "after, next editor", "generation"

@@ -228,7 +228,7 @@ def refused_by(family):
 
 def test_a_mixture_of_experts_has_no_mlp_to_write_into():
     errors = refused_by("mixtral")
-    assert errors.keys() == EDITORS.keys() - {"none", "prompt", "ike", "lora"}
+    assert errors.keys() == EDITORS.keys() - {"none", "prompt", "memory", "ike", "lora"}
     for said in errors.values():
         assert "was found in block" in said
         assert "choose an editor that needs none" in said
