@@ -49,8 +49,9 @@ class Facts:
     confirm: bool
 
     def prepare(self, model: Model) -> None:
-        """Take the model that confirms facts."""
+        """Take the model that confirms facts; what another one confirmed is forgotten."""
         self._model = model
+        self._fronts.clear()
 
     def __call__(self, prompt: str) -> str:
         """Return the facts before the prompt, the likest last, or nothing."""
