@@ -13,8 +13,8 @@ from benchmarks.counting import Cost, Work, counting, peak_memory
 from benchmarks.naive import Asked, Runner
 from benchmarks.routes import Numbers, Sequential, Together
 from edit_harness.model.model import Model
-from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors._search.contexts import sampled
+from edit_harness_plugins.editors.locate.rome import Rome
 
 EDIT, EVALUATION, ALL = "value search", "before + after", "all"
 NEXT, GENERATION = "after, next editor", "generation"

@@ -93,7 +93,9 @@ def test_a_sequence_is_the_memory_of_all_and_the_last_fact_of_a_prompt_holds(tmp
 def test_each_row_of_a_batch_has_its_own_facts(rows):
     """A prompt that no fact is about is answered as before, to the bit; the other as by the editor prompt."""
     model = tiny_model()
-    one, two = (Memory(wording="imagine", threshold=0.9).edit(model, [fact]) for fact in (REQUEST, FACTS[0]))
+    one, two = (
+        Memory(wording="imagine", threshold=0.9).edit(model, [fact]) for fact in (REQUEST, FACTS[0])
+    )
     model = Model(model.module, model.tokens.tokenizer, batch_rows=rows)
     asked = [Choose(text, ("Paris", "Rome")) for text in (REQUEST.text, FACTS[0].text)]
     asked.append(Generate(REQUEST.text, 4))
