@@ -31,6 +31,7 @@ NEW = {
     "plugins/editors/tuning/ultraedit.py": 250,
     "plugins/editors/memories/memoir.py": 250,
     "plugins/editors/memories/residual.py": 250,
+    "plugins/editors/memories/lessons.py": 250,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,

@@ -25,22 +25,19 @@ from edit_harness.model.reuse import CleanTexts
 from edit_harness.registry.settings import Count, Natural, Positive, Share
 
 from .._search import bases
-from .._search.bases import Batched, Prepared, in_groups
-from .._search.contexts import BARE, checked, fill, sampled
+from .._search.bases import Prepared, in_groups
+from .._search.contexts import fill, sampled
 from .._search.suffix import SuffixForward
 from .._search.texts import Targets, Text, grouped
 from ..sources import OURS
+from .lessons import Learning, contexts_of, settled
 from .residual import ResidualMemory
 
 AUTHORS = "qym7/MEMOIR"
-STARTS, LENGTHS = ("I", "You", "Because", "Yes", "Q:"), (5, 10)
-"""How sampled contexts begin, and their tokens: one of each start and length."""
 BACKGROUND_LENGTH = 20
 """Tokens of a background text."""
 CLIP, DECAY = 1.0, 1e-5
 """Largest norm of a gradient, and SGD's L2 term."""
-SETTLED, LOW = 1e-4, 0.02
-"""A search ends behind a loss of at most LOW nats that differs from the one before by at most SETTLED."""
 
 
 def _preset(layer: int, source: str, origin: Origin = "guessed", **values: Any) -> Preset:
@@ -57,7 +54,7 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Memoir(Batched, Prepared[Shared]):
+class Memoir(Learning, Prepared[Shared]):
     """Writes each request into features of a memory, which answers prompts that are like its own."""
 
     layer: Natural = FROM_PRESET
@@ -107,8 +104,7 @@ class Memoir(Batched, Prepared[Shared]):
 
     def find(self, model: Model) -> Shared:
         """Sample contexts and background texts, and read what these put into the projection."""
-        kinds = [((length,), 1, self.seed, start) for length in LENGTHS for start in STARTS]
-        contexts = checked(self.contexts) or (BARE, *(sampled(model, *kind)[1] for kind in kinds))
+        contexts = contexts_of(model, self.contexts, self.seed)
         texts = sampled(model, (BACKGROUND_LENGTH,), self.background, self.seed)[1:]
         ids = [model.tokens.encode(fill(text, "").strip()).ids for text in texts]
         projection, base = model.architecture.projection(self.layer), CleanTexts(model)
@@ -122,32 +118,9 @@ class Memoir(Batched, Prepared[Shared]):
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
         return Shared({"background": digest}, {"contexts": list(contexts)}, contexts, empty)
 
-    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
-        """Return a memory for each batch; what batches share is the passes."""
-        return self._grow(model, [Edit()] * len(batches), batches)
-
-    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return ``previous`` with the requests in its memory.
-
-        Raises `PluginError` if its adaptors are none that this editor could have made.
-        """
-        with model.applied(previous):
-            (edit,) = self._grow(model, [previous], [requests])
-        return edit
-
-    def _grow(
-        self, model: Model, edits: Sequence[Edit], batches: Sequence[Sequence[Request]]
+    def taught(
+        self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]
     ) -> list[Edit]:
-        """Return each edit with its batch taken in, in each turn one request of each batch."""
-        grown = list(edits)
-        for turn in range(max(map(len, batches), default=0)):
-            now = [i for i, batch in enumerate(batches) if turn < len(batch)]
-            taught = self._turn(model, [grown[i] for i in now], [batches[i][turn] for i in now])
-            for i, edit in zip(now, taught, strict=True):
-                grown[i] = edit
-        return grown
-
-    def _turn(self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]) -> list[Edit]:
         """Return each edit with one request taken in."""
         contexts, split = self.ready(model).contexts, model.tokens.split
         texts = [
@@ -222,8 +195,7 @@ class Lesson:
     @property
     def ended(self) -> bool:
         """Whether the last loss that led to a step was low and had settled."""
-        *_, before, last = torch.inf, torch.inf, *self.losses
-        return last <= LOW and abs(last - before) <= SETTLED
+        return settled(self.losses)
 
     def change(self) -> Tensor:
         """Return what M adds to the projection's outputs, texts by tokens by d_out."""

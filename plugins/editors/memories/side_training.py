@@ -20,10 +20,8 @@ from edit_harness.registry.settings import Count, NotNegative, Positive, Share
 
 from .._search.suffix import SuffixForward, through
 from .._search.texts import Targets, Text, seeded
+from .lessons import settled
 from .side import SideMemories, distance
-
-SETTLED, LOW = 1e-4, 0.02
-"""A search ends behind a loss of at most LOW that differs from the one before by at most SETTLED."""
 
 
 @dataclass
@@ -87,8 +85,7 @@ class Lesson:
     @property
     def ended(self) -> bool:
         """Whether the loss before the last step was low and had settled."""
-        *_, before, last = torch.inf, torch.inf, *self.losses
-        return last <= LOW and abs(last - before) <= SETTLED
+        return settled(self.losses)
 
     def added(self) -> Tensor:
         """Return what the copy adds to the outputs, texts by tokens by d_out."""

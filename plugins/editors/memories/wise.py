@@ -21,15 +21,14 @@ from edit_harness.model.model import Model
 from edit_harness.registry.settings import Natural, Positive
 
 from .._search import bases
-from .._search.bases import Batched, Prepared, in_groups
-from .._search.contexts import BARE, checked, fill, sampled
+from .._search.bases import Prepared, in_groups
+from .._search.contexts import fill
 from .._search.texts import Text, grouped, seeded
 from ..sources import EASYEDIT, OURS
+from .lessons import Learning, contexts_of
 from .side import SideMemories
 from .side_training import Fields, Lesson, Pass
 
-STARTS, LENGTHS = ("I", "You", "Because", "Yes", "Q:"), (5, 10)
-"""How sampled contexts begin, and their tokens: one of each start and length."""
 UNRELATED = (
     "The weather was mild and",
     "She opened the window because",
@@ -70,7 +69,7 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Wise(Fields, Batched, Prepared[Shared]):
+class Wise(Fields, Learning, Prepared[Shared]):
     """Trains copies of a matrix beside the model, and lets them answer what moves far in them."""
 
     layer: Natural = FROM_PRESET
@@ -114,40 +113,16 @@ class Wise(Fields, Batched, Prepared[Shared]):
 
     def find(self, model: Model) -> Shared:
         """Sample contexts from the unedited model."""
-        kinds = [((length,), 1, self.seed, start) for length in LENGTHS for start in STARTS]
-        contexts = checked(self.contexts) or (BARE, *(sampled(model, *kind)[1] for kind in kinds))
+        contexts = contexts_of(model, self.contexts, self.seed)
         return Shared({}, {"contexts": list(contexts)}, contexts)
-
-    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
-        """Return memories for each batch; what batches share is the passes."""
-        return self._grow(model, [Edit()] * len(batches), batches)
-
-    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return ``previous`` with its memories trained on.
-
-        Raises `PluginError` if its adaptors are none that this editor could have made.
-        """
-        with model.applied(previous):
-            (edit,) = self._grow(model, [previous], [requests])
-        return edit
 
     def _linear(self, model: Model) -> Projection:
         architecture, up = model.architecture, self.module == "up"
         return architecture.mlp(self.layer)[0] if up else architecture.projection(self.layer)
 
-    def _grow(
-        self, model: Model, edits: Sequence[Edit], batches: Sequence[Sequence[Request]]
+    def taught(
+        self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]
     ) -> list[Edit]:
-        """Return each edit with its batch taken in, in each turn one request of each batch."""
-        grown = list(edits)
-        for turn in range(max(map(len, batches), default=0)):
-            now = [i for i, batch in enumerate(batches) if turn < len(batch)]
-            taught = self._turn(model, [grown[i] for i in now], [batches[i][turn] for i in now])
-            for i, edit in zip(now, taught, strict=True):
-                grown[i] = edit
-        return grown
-
-    def _turn(self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]) -> list[Edit]:
         """Return each edit with one request taken in."""
         texts = [self.texts(model, request) for request in requests]
         return in_groups(

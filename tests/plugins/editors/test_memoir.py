@@ -7,7 +7,7 @@ from support.editors import ALONE, REQUESTS, OnBothKinds
 from edit_harness import Choose, Generate, PluginError, Request
 from edit_harness.edits import Edit, Rows
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.memories import memoir as module
+from edit_harness_plugins.editors.memories import lessons as module
 from edit_harness_plugins.editors.memories.memoir import Memoir
 
 CONTEXTS = ("{}", "It rains. {}")
