@@ -6,6 +6,10 @@ EDITORS = {
     "none": ("none:Unedited", "No edit: the baseline of every table"),
     "ft": ("tuning.ft:FineTuning", "Fine-tuning of one MLP projection"),
     "ft-l": ("tuning.ft:ConstrainedFineTuning", "Fine-tuning within an L-infinity box"),
+    "ft-loc": (
+        "tuning.locft:LocalizedFineTuning",
+        "LocFT-BF: fine-tuning of one located matrix, breadth-first",
+    ),
     "rome": ("locate.rome:Rome", "Rank-one model editing (Meng et al., 2022)"),
     "r-rome": ("locate.rome:RRome", "ROME with one key in all places (Gupta et al., 2024)"),
     "memit": ("locate.memit:Memit", "Mass editing over several layers (Meng et al., 2023)"),

@@ -4,13 +4,13 @@ P projects keys onto the eigenvectors of C with small eigenvalues, and `Edit.sta
 
     A = (P (K Kᵀ + K_p K_pᵀ) + L2·I)⁻¹ P K
 
-That is MEMIT's least squares with the metric S⁻¹, S = (P K_p K_pᵀ + L2·I)⁻¹ P. ``prepare`` makes the
-eigendecomposition of a wide layer, which takes minutes, once.
+That is MEMIT's least squares with the metric M⁻¹ = P / L2 and earlier keys. ``prepare`` makes the
+eigendecomposition of a wide layer, which takes minutes, once. NAS (2026) anchors the norm of what is aimed at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -21,16 +21,17 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from edit_harness import FROM_PRESET, DataError, ModelShape, Preset, Request
-from edit_harness.edits import Edit
 from edit_harness.files import replacing
 from edit_harness.interfaces import Making, Origin
 from edit_harness.model.model import Model
 from edit_harness.model.weights import of_tensors
-from edit_harness.registry.settings import Positive
+from edit_harness.registry.settings import NotNegative, Positive
 
 from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, OURS
-from .memit import Memit, Solver, Spreading
+from .memit import Memit, Spreading
+from .regular import Metric, named
+from .value_search import Found
 
 QUICK = 1024
 """Width up to which an eigendecomposition takes less than a second, and need not be stored."""
@@ -77,21 +78,6 @@ class NullSpace:
         """Return P K for keys as columns, in float64."""
         return keys - self.used @ (self.used.T @ keys)
 
-    def solver(self, l2: float, earlier: Tensor | None = None) -> Solver:
-        """Return K -> S K, given the keys of earlier requests as columns.
-
-        By Woodbury's identity S = (P - P K_p (L2·I + K_pᵀ P K_p)⁻¹ K_pᵀ P) / L2.
-        """
-        if earlier is None:
-            return lambda keys: self.project(keys) / l2
-        past = self.project(earlier)
-        inner = l2 * torch.eye(earlier.shape[1], dtype=earlier.dtype) + earlier.T @ past
-
-        def solve(keys: Tensor) -> Tensor:
-            return (self.project(keys) - past @ torch.linalg.solve(inner, past.T @ keys)) / l2
-
-        return solve
-
 
 @dataclass
 class AlphaEdit(Spreading):
@@ -101,6 +87,10 @@ class AlphaEdit(Spreading):
     """Weight of the change's norm."""
     threshold: Positive = FROM_PRESET
     """Eigenvalue of C below which a direction counts as unused; not relative to the others."""
+    anchor: NotNegative = 0.0
+    """m: a v* longer than 2 m is shortened to m: NAS, where m is the mean of |v*| over a thousand searches
+    on the unedited model, without the largest; 0 is off. A run with anchor=1e9 shortens none, and notes
+    each |v*| as ``wanted_norm``."""
 
     command: ClassVar[str] = "alphaedit"
     presets: ClassVar = {
@@ -147,8 +137,30 @@ class AlphaEdit(Spreading):
             making.advance(done + 1, len(self.layers))
         return True
 
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> S K without earlier keys.
+    @property
+    def remembers(self) -> bool:
+        """True: K_p are counted."""
+        return True
+
+    @property
+    def variant(self) -> str:
+        """Name the fields that are on."""
+        return named({"anchor": self.anchor > 0}, super().variant)
+
+    def _search(self, model: Model, requests: Sequence[Request]) -> list[Found]:
+        """Return what is wanted at each request's subject, anchored."""
+        found = super()._search(model, requests)
+        return [self._anchored(each) for each in found] if self.anchor else found
+
+    def _anchored(self, found: Found) -> Found:
+        """Return v* · m / |v*| in place of a v* longer than 2 m; |v*| is noted."""
+        wanted, norm = found.wanted, float(found.wanted.norm())
+        shorter = wanted * (self.anchor / norm) - found.values[0]
+        delta = shorter if norm > 2 * self.anchor else found.delta
+        return replace(found, delta=delta, notes={"wanted_norm": norm})
+
+    def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
+        """Return M with M⁻¹ = P / L2.
 
         The null space of a layer no wider than `QUICK` is computed here if it is not stored.
         Raises `DataError` that names the command for a wider one.
@@ -162,22 +174,7 @@ class AlphaEdit(Spreading):
         stored = path.exists()
         space = NullSpace.load(path) if stored else NullSpace.of(moment.matrix, self.threshold)
         self._spaces[layer] = space
-        return space.solver(self.l2)
+        return Metric(space.project, self.l2)
 
     def _file(self, layer: int, moment: Covariance) -> str:
         return f"alphaedit-{moment.digest[:16]}-l{layer}-{self.threshold:g}.safetensors"
-
-    def state(self, keys: Sequence[Tensor]) -> Mapping[str, Tensor]:
-        """Return the keys by layer."""
-        return {f"keys.{layer}": own for layer, own in zip(self.layers, keys, strict=True)}
-
-    def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return the edit enlarged by the requests, with the keys of the earlier ones in S."""
-        self.ready(model)
-        past = {layer: previous.state.get(f"keys.{layer}") for layer in self.layers}
-        solvers = [self._spaces[layer].solver(self.l2, keys) for layer, keys in past.items()]
-        with model.applied(previous):
-            (edit,) = self.spread(model, [requests], solvers)
-        known = {f"keys.{layer}": [keys] for layer, keys in past.items() if keys is not None}
-        state = {n: torch.cat([*known.get(n, []), new], 1) for n, new in edit.state.items()}
-        return replace(previous + edit, state=state)

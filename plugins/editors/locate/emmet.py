@@ -19,7 +19,8 @@ from edit_harness.registry.settings import NotNegative
 
 from ..covariance import Covariance
 from ..sources import EASYEDIT, MEMIT, OURS, UNIFIED
-from .memit import SEARCH, Solver, Spreading, guessed_layers
+from .memit import SEARCH, Spreading, guessed_layers
+from .regular import Metric
 
 
 def _preset(layer: int, source: str, origin: Origin, **values: Any) -> Preset:
@@ -58,9 +59,9 @@ class Emmet(Spreading):
         layer = guessed_layers(shape, deep=5)[-1]
         return _preset(layer, "layer by depth, search as for memit", "guessed")
 
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> C⁻¹K."""
-        return moment.solver()
+    def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
+        """Return C."""
+        return Metric(moment.solver())
 
     def directions(self, keys: Tensor, solved: Tensor) -> Tensor:
         """Return A = B (KᵀB + μI)⁻¹ with B = C⁻¹K, width by n; μ = 0 for a single key."""

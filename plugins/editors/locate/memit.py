@@ -3,17 +3,18 @@
 Section 4: a search finds z, what should leave the last of the edited layers at the subject. Then, from the
 lowest layer on, each projection gets the change A Rᵀ that turns its keys K towards a share R of what is
 missing. Batches share passes, and a factorisation for each layer. In `Spreading` A is the least-squares
-solution (K Kᵀ + M)⁻¹ K for a metric M that `solver` inverts; for MEMIT, M = λC.
+solution (K Kᵀ + M)⁻¹ K for a metric M; for MEMIT, M = λC. Where a sequence remembers its keys K_p, K_p K_pᵀ
+is added to M, and `Edit.state` carries them.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request, 
 from edit_harness.edits import UNEDITED, Edit
 from edit_harness.interfaces import Origin
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Count, Positive
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive
 
 from .._search import bases
 from .._search.bases import Batched, Prepared, in_groups
@@ -30,12 +31,11 @@ from .._search.contexts import BARE, checked, fill, sampled
 from .._search.suffix import LastTokens, behind, through
 from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
+from .regular import Metric, Remembering, named
 from .value_search import Fields, Found, Settings, alike, search
 
 STARTS = ("The", "Therefore", "Because", "I", "You")
 """How the sampled contexts begin, one for each."""
-Solver: TypeAlias = Callable[[Tensor], Tensor]
-"""K -> M⁻¹K for a symmetric M: keys as columns, in float64."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Shared(bases.Shared):
     """What all edits of one model share."""
 
     contexts: tuple[str, ...]
-    solvers: tuple[Solver, ...]
+    metrics: tuple[Metric, ...]
     """One for each layer."""
 
 
 @dataclass
-class Spreading(Fields, Batched, Prepared[Shared]):
+class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
     """Searches what should leave the last layer, and spreads the change over all of them."""
 
     layers: tuple[int, ...] = FROM_PRESET
@@ -67,8 +67,8 @@ class Spreading(Fields, Batched, Prepared[Shared]):
     needs: ClassVar[str] = "a subject in each prompt; the second moments of all edited layers' keys"
 
     @abstractmethod
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> M⁻¹K for the metric M of a layer."""
+    def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
+        """Return the metric M of a layer."""
 
     def directions(self, keys: Tensor, solved: Tensor) -> Tensor:
         """Return A = (K Kᵀ + M)⁻¹ K, width by n, of a batch's keys and of M⁻¹K.
@@ -89,10 +89,6 @@ class Spreading(Fields, Batched, Prepared[Shared]):
     def share(self, left: int) -> float:
         """Return the part of what is missing that a layer takes on, of so many still to edit."""
         return 1 / left
-
-    def state(self, keys: Sequence[Tensor]) -> Mapping[str, Tensor]:
-        """Return what `extend` needs of an edit's keys, for each layer width by n."""
-        return {}
 
     @property
     def moment_layers(self) -> tuple[int, ...]:
@@ -125,30 +121,34 @@ class Spreading(Fields, Batched, Prepared[Shared]):
 
         Raises `DataError` if a layer's second moment is not there.
         """
-        solvers, digests = list[Solver](), {}
+        metrics, digests = list[Metric](), {}
         moments = covariance(model, self.layers, self.moments, editor=self.command)
         for layer, moment in zip(self.layers, moments, strict=True):
-            solvers.append(self.solver(model, layer, moment))
+            metrics.append(self.metric(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
         contexts = checked(self.contexts)
         if not contexts:
             given = (self.context_length,), 1, self.seed
             contexts = (BARE, *(sampled(model, *given, start)[1] for start in STARTS))
-        return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(solvers))
+        return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(metrics))
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return an edit for each batch of requests, all found together."""
-        return self.spread(model, batches, self.ready(model).solvers)
+        return self.spread(model, batches, self.metrics(model))
+
+    def metrics(self, model: Model) -> Sequence[Metric]:
+        """Return the metric of each layer, without earlier keys."""
+        return self.ready(model).metrics
 
     def spread(
-        self, model: Model, batches: Sequence[Sequence[Request]], solvers: Sequence[Solver]
+        self, model: Model, batches: Sequence[Sequence[Request]], metrics: Sequence[Metric]
     ) -> list[Edit]:
-        """Return an edit for each batch, with one solver for each layer."""
+        """Return an edit for each batch, with one metric for each layer."""
         if not batches:
             return []
         requests, sizes = [r for batch in batches for r in batch], [len(batch) for batch in batches]
         values = self._search(model, requests)
-        wanted = torch.stack([found.values[0] + found.delta for found in values])
+        wanted = torch.stack([found.wanted for found in values])
         contexts = self.ready(model).contexts
         texts = [_to_subject(model, r, context) for r in requests for context in contexts]
         subjects, edits = LastTokens(model, texts, self.layers[0]), [UNEDITED] * len(batches)
@@ -158,7 +158,7 @@ class Spreading(Fields, Batched, Prepared[Shared]):
             seen, now = self._seen(model, subjects, owners, layer)
             missing = (wanted - now) * self.share(len(self.layers) - i)
             keys.append(seen.T.double().cpu())
-            solved = solvers[i](keys[-1]).to(keys[-1].device)
+            solved = metrics[i](keys[-1]).to(keys[-1].device)
             changes = zip(
                 edits,
                 keys[-1].split(sizes, 1),
@@ -166,14 +166,15 @@ class Spreading(Fields, Batched, Prepared[Shared]):
                 missing.split(sizes),
                 strict=True,
             )
-            low_rank = model.architecture.projection(layer).low_rank
+            projection = model.architecture.projection(layer)
             edits = [
-                edit + Edit(low_rank(self.directions(own, b).to(rest), rest))
+                edit + Edit(self.change(projection, self.directions(own, b).to(rest), rest))
                 for edit, own, b, rest in changes
             ]
         infos = iter([found.info for found in values])
         each = [list(islice(infos, size)) for size in sizes]
-        states = [self.state(own) for own in zip(*(k.split(sizes, 1) for k in keys), strict=True)]
+        by_batch = zip(*(k.split(sizes, 1) for k in keys), strict=True)
+        states = [dict(zip(self.states(), own, strict=False)) for own in by_batch]
         return [
             edit + Edit(info={name: fmean(o[name] for o in own) for name in own[0]}, state=state)
             for edit, own, state in zip(edits, each, states, strict=True)
@@ -256,6 +257,15 @@ class Memit(Spreading):
 
     moment_weight: Positive = FROM_PRESET
     """λ: what the second moment counts against a request's key."""
+    past: bool = False
+    """Whether the metric of a sequence is λC + K_p K_pᵀ, with the keys K_p of its earlier requests:
+    MEMIT_seq, by AlphaEdit's authors."""
+    encore: NotNegative = 0.0
+    """n: the metric of a sequence is λC + n·I + K_p K_pᵀ, as in ENCORE, where n is 20 for Llama 3 and 10
+    for GPT-2 XL; 0 is off."""
+    patience: Natural = 0
+    """Steps of the search from where each target token is the likeliest in all contexts; in ENCORE 2 for
+    Llama 3, 4 for GPT-2 XL; 0 is no such end."""
 
     command: ClassVar[str] = "memit"
     presets: ClassVar = {
@@ -278,7 +288,25 @@ class Memit(Spreading):
         made = _gpt2 if shape.type == "gpt2" else preset
         return made(guessed_layers(shape), "layers by depth, the rest as published", "guessed")
 
-    def solver(self, model: Model, layer: int, moment: Covariance) -> Solver:
-        """Return K -> (λC)⁻¹K. Meng et al. (2023), equation 14."""
-        inverse = moment.solver()
-        return lambda keys: inverse(keys) / self.moment_weight
+    @property
+    def variant(self) -> str:
+        """Name the fields that are on."""
+        on = {
+            "past": self.past and not self.encore,
+            f"encore={self.encore:g}": self.encore > 0,
+            f"patience={self.patience}": self.patience > 0,
+        }
+        return named(on, super().variant)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether `past` or `encore` is on."""
+        return self.past or self.encore > 0
+
+    def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
+        """Return λC, Meng et al. (2023), equation 14; for ENCORE λC + n·I = λ (C + n/λ·I)."""
+        if self.encore:
+            wide = moment.matrix.double()
+            ridge = self.encore / self.moment_weight * torch.eye(len(wide)).to(wide)
+            moment = replace(moment, matrix=wide + ridge)
+        return Metric(moment.solver(), self.moment_weight)

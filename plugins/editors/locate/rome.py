@@ -25,6 +25,7 @@ from .._search.contexts import checked, sampled
 from .._search.texts import FactToken
 from ..covariance import covariance
 from ..sources import ALPHAEDIT, EASYEDIT, KMENG, MEMIT, OURS
+from .regular import Regular, named
 from .value_search import Fields, Found, Settings, alike, search
 
 
@@ -54,7 +55,7 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Rome(Fields, Prepared[Shared]):
+class Rome(Regular, Fields, Prepared[Shared]):
     """Writes one key-value pair for each request."""
 
     layer: Natural = FROM_PRESET
@@ -107,7 +108,7 @@ class Rome(Fields, Prepared[Shared]):
             f"key={self.key_mode}": self.key_mode != type(self).key_mode,
             f"token={self.fact_token}": self.fact_token != type(self).fact_token,
         }
-        return ", ".join(name for name, departs in departures.items() if departs)
+        return named(departures, super().variant)
 
     @property
     def moment_layers(self) -> tuple[int, ...]:
@@ -165,7 +166,7 @@ class Rome(Fields, Prepared[Shared]):
         edits = []
         for found in search(model, self.layer, requests, shared.contexts, Settings.of(self)):
             left, right = self._update(found, shared)
-            change = projection.low_rank(left[:, None], right[None])
+            change = self.change(projection, left[:, None], right[None])
             edits.append(Edit(change, info=found.info))
         return edits
 
@@ -178,7 +179,7 @@ class Rome(Fields, Prepared[Shared]):
         mean, bare = found.keys.mean(0), found.keys[0]
         direction = shared.solve(bare if self.key_mode == "bare" else mean)
         direction = (direction / direction.norm()).to(found.keys.dtype)
-        value = found.values[0] + found.delta
+        value = found.wanted
         if self.key_mode == "mean":
             return direction, (value - found.values.mean(0)) / mean.dot(direction)
         return direction, (value - found.values[0]) / bare.dot(direction)

@@ -8,8 +8,8 @@ passes; the values are those that each would find alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import torch
@@ -56,13 +56,15 @@ class Settings(Fields):
     accept: float | None = None
     """Drift at or below which a search ends once each token of the target is the likeliest in all
     contexts; as long as it is larger, the likelihood counts `EASED`. None: no such end."""
+    patience: int = 0
+    """Steps from where each token of the target is the likeliest in all contexts; 0: no such end."""
     fact_token: FactToken = "subject_last"
     """Where the value is changed, and the essence prompt is read."""
 
     @classmethod
     def of(cls, editor: Editor) -> Settings:
         """Return what an editor's fields say."""
-        names = [field.name for field in fields(cls) if hasattr(editor, field.name)]
+        names = [each.name for each in fields(cls) if hasattr(editor, each.name)]
         return cls(**{name: getattr(editor, name) for name in names})
 
 
@@ -78,6 +80,13 @@ class Found:
     """What to add to the first context's value."""
     losses: tuple[tuple[float, ...], ...]
     """Total, likelihood, drift and norm terms of each pass."""
+    notes: Mapping[str, float] = field(default_factory=dict)
+    """What an editor adds to `info`."""
+
+    @property
+    def wanted(self) -> Tensor:
+        """v*: what the module should put out for the bare prompt."""
+        return self.values[0] + self.delta
 
     @property
     def info(self) -> dict[str, float]:
@@ -87,6 +96,7 @@ class Found:
             "steps": len(self.losses) - 1,
             "delta_norm": float(self.delta.norm()),
             "value_norm": float(self.values[0].norm()),
+            **self.notes,
         }
 
 
@@ -212,6 +222,7 @@ class Objective:
             [1 / len(row.target) / contexts for row in read], dtype=torch.float64
         )
         self._clean: Tensor | None = None
+        self._passes = torch.zeros(len(norms), dtype=torch.int64, device=norms.device)
 
     def __call__(self, delta: Tensor, targets: Tensor, essence: Tensor) -> Tensor:
         """Return total, likelihood, drift and norm terms, requests by 4, from logits.
@@ -232,6 +243,10 @@ class Objective:
     def reached(self, terms: Tensor, targets: Tensor) -> Tensor:
         """Tell which requests need no further step; a loss that is no number stays to be seen."""
         low = terms[:, 0] < self.given.stop
+        if self.given.patience:
+            # Passes since the target was the likeliest, whatever became of it.
+            self._passes += (self._passes > 0) | self._likeliest(targets)
+            low |= self._passes > self.given.patience
         if self.given.accept is None:
             return low
         return low | (self._likeliest(targets) & (terms[:, 2] <= self.given.accept))

@@ -92,14 +92,19 @@ class FineTuning(Batched):
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
         """Return for each batch the edit that it finds alone; what they share is the passes."""
-        texts = [[self._text(model, request) for request in batch] for batch in batches]
+        texts = [[self.text(model, request) for request in batch] for batch in batches]
         size = state_bytes(model.architecture.projection(self.layer))
         return in_groups(
             grouped(texts, self.chunk, size),
             lambda group: self._descend(model, [texts[i] for i in group]),
         )
 
-    def _text(self, model: Model, request: Request) -> Text:
+    def reorder(self, cases: Sequence[Case], epoch: int) -> bool:
+        """Deal the requests of cases anew before a pass over all; return whether any were."""
+        return False
+
+    def text(self, model: Model, request: Request) -> Text:
+        """Return a request's tokens and where they are scored."""
         if self.position == "teacher":
             return teacher_forced(model, request)
         part = model.tokens.split(request.text, request.target_new)
@@ -112,8 +117,8 @@ class FineTuning(Batched):
         """
         cases = [Case(self, model, texts) for texts in batches]
         live, parts = list(cases), list[Part]()
-        for _ in range(self.steps):
-            if not parts or 2 * len(live) <= len(parts[0].cases):
+        for epoch in range(self.steps):
+            if self.reorder(live, epoch) or not parts or 2 * len(live) <= len(parts[0].cases):
                 chunks = range(max(len(case.chunks) for case in live))
                 parts = [Part(model, self.layer, live, chunk) for chunk in chunks]
             for part in parts:
@@ -152,7 +157,7 @@ class Case:
     def __init__(self, editor: FineTuning, model: Model, texts: Sequence[Text]) -> None:
         projection = model.architecture.projection(editor.layer)
         self.editor, self.count = editor, len(texts)
-        self.chunks = [texts[i : i + editor.chunk] for i in range(0, len(texts), editor.chunk)]
+        self.deal(texts)
         self.losses, self.total = [], 0.0
         self._out_in = projection.out_in
         self._originals = {
@@ -172,6 +177,11 @@ class Case:
         self._adam = torch.optim.Adam(
             list(self._changes.values()), editor.lr, weight_decay=editor.weight_decay, fused=True
         )
+
+    def deal(self, texts: Sequence[Text]) -> None:
+        """Cut the requests into chunks, in this order."""
+        size = self.editor.chunk
+        self.chunks = [texts[i : i + size] for i in range(0, len(texts), size)]
 
     def outputs(self, keys: Tensor) -> Tensor:
         """Return what the change adds for keys, texts by tokens by d_in, to the outputs."""

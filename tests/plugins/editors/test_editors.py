@@ -21,6 +21,7 @@ from edit_harness_plugins.editors.locate.rome import Rome, RRome
 from edit_harness_plugins.editors.locate.value_search import Settings, search
 from edit_harness_plugins.editors.none import Unedited
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.locft import LocalizedFineTuning
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
 
@@ -57,6 +58,11 @@ class TestFineTuning(OnBothKinds):
 class TestConstrainedFineTuning(EditorTests):
     editor = ft(ConstrainedFineTuning, epsilon=2e-3)
     family = "gptj"
+
+
+class TestLocalizedFineTuning(EditorTests):
+    editor = ft(LocalizedFineTuning)
+    family = "llama"
 
 
 class TestRome(OnBothKinds):

@@ -17,6 +17,7 @@ from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors._search import texts as shared
 from edit_harness_plugins.editors.tuning import ft
 from edit_harness_plugins.editors.tuning.ft import ConstrainedFineTuning, FineTuning
+from edit_harness_plugins.editors.tuning.locft import LocalizedFineTuning
 
 FIELDS = {"layer": 0, "steps": 6, "lr": 2e-3, "bias": True}
 
@@ -31,8 +32,10 @@ VARIANTS = [
     tuner(position="teacher", bias=False),
     tuner(ConstrainedFineTuning, position="teacher", weight_decay=0.1),
     tuner(ConstrainedFineTuning, bias=False),
+    tuner(LocalizedFineTuning, chunk=2),
+    tuner(LocalizedFineTuning, chunk=2, eos=False, shuffle=False),
 ]
-NAMES = ["ft-decay", "ft-teacher", "ft-l-teacher-decay", "ft-l"]
+NAMES = ["ft-decay", "ft-teacher", "ft-l-teacher-decay", "ft-l", "ft-loc", "ft-loc-plain"]
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +74,12 @@ def by_hand(model, editor, requests):
     adam = torch.optim.Adam(
         [p.requires_grad_() for p in trained.values()], editor.lr, weight_decay=editor.weight_decay
     )
-    losses = []
+    losses, requests = [], list(requests)
     while len(losses) < editor.steps and not (losses and losses[-1] < editor.stop):
         seen = []
+        if getattr(editor, "shuffle", False) and len(requests) > editor.chunk:
+            draw = torch.Generator().manual_seed(shared.seeded(editor.seed, len(losses)))
+            requests = [requests[i] for i in torch.randperm(len(requests), generator=draw)]
         for start in range(0, len(requests), editor.chunk):
             chunk = requests[start : start + editor.chunk]
             loss = sum(text_loss(model, module, editor, r) for r in chunk) / len(chunk)
@@ -93,6 +99,8 @@ def by_hand(model, editor, requests):
 def text_loss(model, module, editor, request):
     parts = model.tokens.split(request.text, request.target_new)
     prompt, target = list(parts.prompt), list(parts.target)
+    if getattr(editor, "eos", False):
+        target.append(model.tokens.tokenizer.eos_token_id)
     if editor.position == "teacher":
         logits = module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
     else:
@@ -106,6 +114,15 @@ def test_each_case_is_what_plain_torch_finds(family, editor):
     model = tiny_model(family, torch.float64)
     for batch, found in zip(MIXED, editor.edit_each(model, MIXED), strict=True):
         same_deltas(found, by_hand(model, editor, batch))
+
+
+def test_ft_loc_asks_for_another_order_by_its_seed_and_never_for_one_batch():
+    model = tiny_model(dtype=torch.float64)
+    editors = [tuner(LocalizedFineTuning, chunk=chunk, seed=s) for chunk in (2, 4) for s in (0, 1)]
+    one, other, whole, again = (dense(e.edit(model, REQUESTS)) for e in editors)
+    for name in one:
+        assert not torch.allclose(one[name], other[name])
+        assert torch.equal(whole[name], again[name])
 
 
 # Who takes a step.

@@ -22,10 +22,12 @@ from edit_harness.testing.fixtures import gain
 from edit_harness_plugins.editors._search.contexts import fill
 from edit_harness_plugins.editors.covariance import collect, find, save
 from edit_harness_plugins.editors.locate import alphaedit as alphaedit_module
+from edit_harness_plugins.editors.locate import regular as regular_module
 from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit, NullSpace
 from edit_harness_plugins.editors.locate.emmet import Emmet
 from edit_harness_plugins.editors.locate.memit import STARTS, Memit
 from edit_harness_plugins.editors.locate.pmet import Pmet
+from edit_harness_plugins.editors.locate.regular import Metric
 from edit_harness_plugins.editors.locate.rome import Rome, RRome
 
 CONTEXTS = ("{}", "The sun rose. {}", "Today. {}")
@@ -84,6 +86,10 @@ class TestMemit(Conformance):
     editor = EDITORS["memit"]
 
 
+class TestMemitWithFields(Conformance):
+    editor = replace(EDITORS["memit"], encore=1.0, patience=2, rect=0.4, prune=True)
+
+
 class TestEmmet(Conformance):
     editor = EDITORS["emmet"]
     family = "gptj"
@@ -117,8 +123,11 @@ def keys_and_moment(count, width=24):
 def dense(name, editor, keys, moment, earlier=None):
     """Return A as the papers write it, with systems as large as the layer is wide."""
     gram, width = keys @ keys.T, torch.eye(len(keys), dtype=keys.dtype)
+    if earlier is not None:
+        gram = gram + earlier @ earlier.T
     if name in ("memit", "pmet"):
-        return torch.linalg.solve(editor.moment_weight * moment + gram, keys)
+        metric = editor.moment_weight * moment + editor.encore * width + gram
+        return metric.inverse() @ keys
     if name == "emmet":
         inverse = moment.inverse()
         ridge = (0.1 if keys.shape[1] > 1 else 0.0) * torch.eye(keys.shape[1], dtype=keys.dtype)
@@ -126,15 +135,13 @@ def dense(name, editor, keys, moment, earlier=None):
     values, vectors = torch.linalg.eigh(moment)
     free = vectors[:, values < editor.threshold]
     projector = free @ free.T
-    if earlier is not None:
-        gram = gram + earlier @ earlier.T
     return torch.linalg.solve(projector @ gram + editor.l2 * width, projector @ keys)
 
 
 def solver_of(editor, moment):
     """Return what `solver` would, for a moment at hand."""
     if isinstance(editor, AlphaEdit):
-        return NullSpace.of(moment, editor.threshold).solver(editor.l2)
+        return Metric(NullSpace.of(moment, editor.threshold).project, editor.l2)
     weight = editor.moment_weight if isinstance(editor, Memit) else 1.0
     return lambda keys: torch.linalg.solve(moment, keys) / weight
 
@@ -164,10 +171,11 @@ def passed(model, edit, request, context, module):
     return seen.inputs[0, place], seen.outputs[0, place]
 
 
-def naive(name, model, editor, requests):
-    """Return the changes of all layers, inputs by outputs."""
-    wanted = [found.values[0] + found.delta for found in editor._search(model, requests)]
-    last, edit, changes = editor.layers[-1], Edit(), []
+def naive(name, model, editor, requests, previous=Edit(), earlier=(None, None)):  # noqa: B008
+    """Return the changes of all layers, inputs by outputs, and the keys, with those of earlier requests."""
+    with model.applied(previous):
+        wanted = [found.wanted for found in editor._search(model, requests)]
+    last, edit, changes, known = editor.layers[-1], previous, [], []
     aim = model.architecture.block(last)
     if name == "pmet":
         aim = model.architecture.projection(last).module
@@ -183,10 +191,31 @@ def naive(name, model, editor, requests):
             divisor = sqrt(left) if name == "pmet" else left
             missing.append((z - passed(model, edit, request, "{}", aim)[1]) / divisor)
         moment = find(model, layer, editor.moments[0]).matrix.double()
-        a = dense(name, editor, torch.stack(keys, 1), moment)
-        changes.append(a @ torch.stack(missing))
+        a = dense(name, editor, torch.stack(keys, 1), moment, earlier[i])
+        with model.applied(previous):
+            changes.append(rected(a @ torch.stack(missing), projection.matrix, editor.rect))
+        known.append(
+            torch.cat([torch.stack(keys, 1), *(earlier[i : i + 1] if previous.weights else [])], 1)
+        )
         edit = edit + Edit(projection.dense(changes[-1]))
-    return changes
+    return changes, known
+
+
+def rected(change, weight, share):
+    """Return a change with all but the share of its entries that are largest beside the weight's."""
+    if not share:
+        return change
+    order = (change / (weight + 1e-8)).abs().flatten().argsort(descending=True)
+    mask = torch.zeros_like(order, dtype=torch.bool)
+    mask[order[: int(share * len(order))]] = True
+    return change * mask.view_as(change)
+
+
+def as_used(model, edit, layer):
+    """Return an edit's change of a layer, inputs by outputs."""
+    projection = model.architecture.projection(layer)
+    change = edit.weights[f"{projection.name}.weight"].dense()
+    return change.T if projection.out_in else change
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gptj"])
@@ -196,13 +225,11 @@ def test_an_edit_is_what_the_paper_says(name, family, moments):
     model = deep(family, torch.float64)
     editor = prepared(model, moments, name)
     edit = editor.edit(model, REQUESTS[:3])
-    expected = naive(name, model, editor, REQUESTS[:3])
+    expected, _ = naive(name, model, editor, REQUESTS[:3])
     assert len(edit.weights) == len(editor.layers)
     for layer, change in zip(editor.layers, expected, strict=True):
-        projection = model.architecture.projection(layer)
-        ours = edit.weights[f"{projection.name}.weight"].dense()
         limit = 1e-8 if family == "gpt2" else 1e-5
-        assert relative(ours.T if projection.out_in else ours, change) < limit
+        assert relative(as_used(model, edit, layer), change) < limit
         assert change.norm() > 1e-3
 
 
@@ -222,6 +249,91 @@ def test_r_rome_is_rome_with_the_mean_key(moments):
     assert rome.variant == "key=mean"
     (ours,), (theirs,) = (e.edit(model, REQUESTS[:1]).weights.values() for e in (editor, rome))
     assert torch.equal(ours.dense(), theirs.dense())
+
+
+# Sequences: what is remembered, and what keeps changes small.
+
+SEQUENCES = [
+    ("memit", {"past": True}),
+    ("memit", {"encore": 3.0, "patience": 1}),
+    ("memit", {"past": True, "rect": 0.4}),
+    ("alphaedit", {}),
+    ("alphaedit", {"rect": 0.4, "anchor": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "fields"), SEQUENCES)
+def test_a_sequence_is_what_the_papers_say(name, fields, moments, tmp_path):
+    """Twenty requests one by one, stored in between, and five at once."""
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, moments, name, steps=3, **fields)
+    facts = [Request(REQUESTS[i % 2].prompt, f"Ada {i}", f"Oslo {i}") for i in range(25)]
+    edit, known = Edit(), (None, None)
+    for batch in [*([fact] for fact in facts[:20]), facts[20:]]:
+        expected, known = naive(name, model, editor, batch, edit, known)
+        after = editor.extend(model, edit, batch)
+        for i, (layer, change) in enumerate(zip(editor.layers, expected, strict=True)):
+            before = as_used(model, edit, layer) if edit.weights else 0.0
+            assert relative(as_used(model, after, layer) - before, change) < 1e-9
+            stored = after.state[f"keys.{layer}"]
+            assert relative(stored @ stored.T, known[i] @ known[i].T) < 1e-12
+        after.save(tmp_path / "edit.safetensors")
+        edit = Edit.load(tmp_path / "edit.safetensors")
+    assert stored.shape[1] == 25
+
+
+@pytest.mark.parametrize("name", ["memit", "alphaedit", "r-rome"])
+def test_prune_lowers_the_largest_singular_values_of_the_sum(name, moments):
+    model = deep("llama", torch.float64)
+    editor = prepared(model, moments, name, prune=True)
+    weight = model.architecture.projection(0).matrix
+    draw = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(n, 5, generator=draw).double() for n in weight.shape)
+    largest = torch.linalg.svdvals(weight)[0]
+    left *= largest / torch.linalg.svdvals(left @ right.T)[2]
+    low = Edit(model.architecture.projection(0).low_rank(left, right.T), state={"a": left})
+    whole = Edit(model.architecture.projection(0).dense(left @ right.T))
+    u, values, v = torch.linalg.svd(left @ right.T, full_matrices=False)
+    lower = torch.where(values > largest, values.log() - largest.log() + largest, values)
+    assert 2 <= (values > largest).sum() <= 3
+    for edit in (low, whole):
+        done = editor.finish(model, edit)
+        assert relative(as_used(model, done, 0), u @ lower.diag() @ v) < 1e-9
+        assert done.state == edit.state
+        assert {type(d) for d in done.weights.values()} == {type(d) for d in edit.weights.values()}
+        assert replace(editor, prune=False).finish(model, edit) is edit
+    (small,) = Edit(model.architecture.projection(0).low_rank(left / 9, right.T)).weights.values()
+    assert regular_module.pruned(small, weight) is small
+
+
+def test_rect_holds_for_rome_and_is_named():
+    model = deep(dtype=torch.float64)
+    plain = replace(EDITORS["r-rome"], covariance=False)
+    rect = replace(plain, rect=0.4)
+    ours = as_used(model, rect.edit(model, REQUESTS[:1]), 0)
+    expected = as_used(model, plain.edit(model, REQUESTS[:1]), 0)
+    assert torch.equal(ours, rected(expected, model.architecture.projection(0).matrix, 0.4))
+    assert rect.variant == "C=I, rect"
+    memit = EDITORS["memit"]
+    assert replace(memit, past=True, rect=0.2, prune=True).variant == "past, rect=0.2, prune"
+    assert replace(memit, encore=20, patience=2).variant == "encore=20, patience=2"
+    assert replace(EDITORS["alphaedit"], anchor=3.0).variant == "anchor"
+    assert not memit.variant
+
+
+def test_an_anchor_shortens_what_is_far_beyond_it(moments):
+    model = deep(dtype=torch.float64)
+    editor = prepared(model, moments, "alphaedit")
+    plain = editor._search(model, REQUESTS)
+    norms = [float(found.wanted.norm()) for found in plain]
+    noted = prepared(model, moments, "alphaedit", anchor=1e9)
+    assert torch.equal(*(as_used(model, e.edit(model, REQUESTS), 1) for e in (editor, noted)))
+    assert noted.edit(model, REQUESTS[:1]).info["wanted_norm"] == norms[0]
+    anchor = sorted(norms)[1] / 2
+    found = prepared(model, moments, "alphaedit", anchor=anchor)._search(model, REQUESTS)
+    for own, clean, norm in zip(found, plain, norms, strict=True):
+        share = anchor / norm if norm > 2 * anchor else 1.0
+        assert relative(own.wanted, share * clean.wanted) < 1e-12
 
 
 # AlphaEdit's null space and its memory of earlier requests.

@@ -81,19 +81,25 @@ def naive(model, request, token, settings):
     norm = seen.outputs[0, rows[0][1]].norm()
     delta, losses = torch.zeros_like(seen.outputs[0, 0], requires_grad=True), []
     optimizer = torch.optim.Adam([delta], lr=settings.lr)
-    clean = None
+    clean, since = None, -1
     for step in range(settings.steps):
-        nll = 0
+        nll, likeliest = 0, True
         for ids, place, parts in rows:
             found = logits(ids, place, delta).log_softmax(-1)
             each = [-found[p, t] for p, t in zip(parts.places, parts.target, strict=True)]
             nll = nll + sum(each) / len(each) / len(rows)
+            likeliest &= found.argmax(-1)[list(parts.places)].tolist() == list(parts.target)
         now = logits(essence, essence_place, delta)[essence_place].log_softmax(-1)
         clean = now.detach() if clean is None else clean
         drift = settings.kl_factor * (now.exp() * (now - clean)).sum()
         loss = nll + drift + settings.weight_decay * delta.norm() / norm**2
         losses.append(loss.item())
-        if loss < settings.stop or step == settings.steps - 1:
+        since += since >= 0 or likeliest
+        if (
+            loss < settings.stop
+            or (settings.patience and since >= settings.patience)
+            or step == settings.steps - 1
+        ):
             break
         optimizer.zero_grad()
         loss.backward()
@@ -120,6 +126,18 @@ def test_many_searches_at_once_are_each_what_a_naive_one_finds(token, whole, mon
         torch.testing.assert_close(found.delta, delta, rtol=1e-6, atol=1e-8)
         assert [loss for loss, *_ in found.losses] == pytest.approx(losses, rel=1e-8)
     assert len({len(found.losses) for found in together}) > 1
+
+
+@pytest.mark.parametrize(("patience", "passes"), [(1, [4, 5, 8, 4]), (3, [6, 7, 8, 6])])
+def test_a_search_may_end_some_steps_after_the_target_is_the_likeliest(patience, passes):
+    model = tiny_model(dtype=torch.float64)
+    given = replace(SETTINGS, weight_decay=0.0, patience=patience, fact_token="last")
+    together = search(model, 0, REQUESTS, CONTEXTS, given)
+    assert [len(found.losses) for found in together] == passes
+    for request, found in zip(REQUESTS, together, strict=True):
+        delta, losses = naive(model, request, "last", given)
+        torch.testing.assert_close(found.delta, delta, rtol=1e-6, atol=1e-8)
+        assert [loss for loss, *_ in found.losses] == pytest.approx(losses, rel=1e-8)
 
 
 def test_a_loss_that_is_no_number_does_not_pass_for_a_low_one(model, monkeypatch):
