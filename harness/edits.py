@@ -212,6 +212,7 @@ class Edit:
             "model": model,
             "info": json.dumps(dict(self.info)),
             "adaptors": json.dumps(adaptors),
+            "accelerated": json.dumps([n for n, t in tensors.items() if t.device.type != "cpu"]),
             "format": FORMAT,
         }
         # Copies, since safetensors refuses tensors that share memory.
@@ -223,8 +224,10 @@ class Edit:
             raise ResourceError(f"{path} cannot be written: {error}") from None
 
     @classmethod
-    def load(cls, path: str | Path, model: str = "") -> Edit:
+    def load(cls, path: str | Path, model: str = "", device: str = "cpu") -> Edit:
         """Read what `save` wrote; ``model`` is the digest of the weights that are to be edited.
+
+        What was not on the CPU when it was saved comes to ``device``.
 
         Raises `DataError` for a file that is no edit, is damaged or was made for other weights, and
         `PluginError` for an adaptor that is not installed.
@@ -234,11 +237,13 @@ class Edit:
         try:
             with safe_open(path, framework="pt") as file:
                 header = file.metadata() or {}
+                accelerated = set(json.loads(header.get("accelerated", "[]")))
                 for key in file.keys():  # noqa: SIM118
                     kind, _, rest = key.partition("/")
                     name, _, part = rest.rpartition("/")
                     own = state if kind == "state" else parts.setdefault((kind, name), {})
-                    own[rest if kind == "state" else part] = file.get_tensor(key)
+                    tensor = file.get_tensor(key).to(device if key in accelerated else "cpu")
+                    own[rest if kind == "state" else part] = tensor
         except (OSError, SafetensorError) as error:
             raise DataError(f"{path} cannot be read as an edit: {error}") from None
         if header.get("format") != FORMAT:

@@ -25,6 +25,8 @@ class Regime:
     """In a sequence: whether every case is also measured right after its own edit."""
     checkpoints: tuple[int, ...] = ()
     """In a sequence: after how many cases to measure all cases so far; the end is always one."""
+    sample: int = 0
+    """At checkpoints before the end: of how many cases so far, so that they cost the same; 0 is all."""
     apart: str = ""
     """In a batch: a tag; only cases with the same value share an edit. Empty: any cases do."""
     conflicts: Literal["keep", "drop"] = "keep"
@@ -37,7 +39,7 @@ class Regime:
             (mode not in MODES, f"there is no mode {mode!r}", f"known: {', '.join(MODES)}"),
             (type(self.size) is not int or self.size < 0, f"the size {self.size!r} is no number", "0 is all"),
             (alone and self.size != 1, "single edits are of one case each", 'Regime("batch", N)'),
-            (mode != "sequential" and (self.immediate or points), f"{mode} edits have no checkpoints",
+            (mode != "sequential" and (self.immediate or points or self.sample), f"{mode} edits have no checkpoints",
              'Regime("sequential", ...)'),
             (not numbers, f"{points} are no numbers of cases", "they begin at 1"),
             (self.conflicts not in ("keep", "drop") or (alone and self.conflicts == "drop"),
@@ -58,4 +60,5 @@ class Regime:
             return f"batch, {size}{apart}{turns}"
         points = [str(point) for point in self.checkpoints]
         when = ["each"] * self.immediate + [*points, "the end"]
-        return f"sequential, {size}{turns}, measured at {', '.join(when)}"
+        of = f" ({self.sample} cases at a checkpoint)" if self.sample else ""
+        return f"sequential, {size}{turns}, measured at {', '.join(when)}{of}"

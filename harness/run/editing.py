@@ -6,9 +6,10 @@ What the editor changes about the process is put back; `edit_harness.run.measure
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -20,8 +21,9 @@ from ..model.model import Model
 from ..registry import guard
 from ..registry.guard import PASSING
 from . import failures
-from .failures import NoEditError
+from .failures import NoEditError, PastError
 from .plan import Step
+from .sequence import Kept
 
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
@@ -55,16 +57,47 @@ class Editing:
     """Why an editor could not finish the edit that these were to be measured under."""
     _last: Edit = UNEDITED
     """The edit after the last step, unfinished."""
+    _state: int = 0
+    """The state after the last step."""
+    _folder: Path | None = None
+    """Where the edit of a sequence is kept from group to group; None for nowhere."""
+    _from: int = -1
+    """The state that a resumed sequence goes on from."""
+
+    def resume(self, folder: Path | None, done: Collection[Visit], visits: Iterable[Visit]) -> None:
+        """Go on from the edit that is kept in a folder, unless a row of a state up to it is wanted."""
+        self._folder = folder
+        kept = Kept.load(folder, str(self.model.device)) if folder else None
+        if kept and all(visit in done for visit in visits if visit[1] <= kept.state):
+            self._last, self._state, self._from = kept.edit, kept.state, kept.state
+            self.info, self.seconds = dict(kept.notes["info"]), dict(kept.notes["seconds"])
+            self.errors = {case: PastError(*why) for case, why in kept.notes["errors"].items()}
+
+    def _keep(self) -> None:
+        """Keep the edit so far for a run that resumes this one."""
+        errors = {
+            case: failures.status(error, self.editor, edit=True)
+            for case, error in self.errors.items()
+        }
+        if self._folder:
+            notes = {"info": self.info, "seconds": self.seconds, "errors": errors}
+            Kept(self._state, self._last, notes).save(self._folder)
 
     def edits(self, group: Sequence[Step]) -> list[Edit]:
         """Return the edit after each step, finished where cases are measured.
 
-        Raises `DeviceLostError` if the device fails.
+        Steps up to the state that a sequence goes on from are not made again. Raises
+        `DeviceLostError` if the device fails.
         """
+        if group[-1].state <= self._from:
+            return [UNEDITED] * len(group)
+        if not group[0].fresh and group[0].state > self._state:
+            self._keep()  # all rows so far are written
         fresh = iter(self._independent([step for step in group if step.fresh]))
         found: list[Edit] = []
         for step in group:
             self._last = next(fresh) if step.fresh else self._one(step, self._last)
+            self._state = step.state
             found.append(self._finished(step, self._last) if step.measure else self._last)
         return found
 

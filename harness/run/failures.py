@@ -25,6 +25,10 @@ class NoEditError(PluginError):
     """An editor did not return an `Edit`."""
 
 
+class PastError(Exception):
+    """Failed before the run was resumed; its arguments are the status and the message."""
+
+
 class DeviceLostError(Exception):
     """The device failed, and nothing that it answers afterwards can be trusted."""
 
@@ -63,6 +67,8 @@ def status(error: BaseException, of: object, *, edit: bool) -> tuple[str, str]:
 
     The message names the line of the editor ``of`` that the error came through.
     """
+    if isinstance(error, PastError):
+        return error.args[0], error.args[1]
     if isinstance(error, TooLongError):
         return "too_long", error.cause
     if out_of_memory(error):

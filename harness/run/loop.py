@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..data import Answer, Case, Visit
@@ -16,6 +17,7 @@ from ..errors import CaseError, HarnessError, LeakError, RunFolderError
 from ..folder.encoding import decode_answer
 from ..folder.folder import RunFolder
 from ..folder.record import OK, Record
+from . import sequence
 from .clean import CleanPass
 from .controls import ID as CONTROL
 from .controls import is_control
@@ -36,6 +38,10 @@ class RowSink(Protocol):
     @property
     def done(self) -> AbstractSet[Visit]:
         """The visits that need no row from here."""
+
+    @property
+    def keeps(self) -> Path | None:
+        """Where the edit of a sequence is kept for a run that resumes this; None for nowhere."""
 
     def add(self, record: Record) -> Record:
         """Store a record, and return it as stored."""
@@ -73,6 +79,8 @@ class Loop:
             e: Work(clean, e.editor.value, e.metrics, e.judge.value if e.judge else None, its.tell)
             for e, its in sinks.items()
         }
+        for e, its in sinks.items():
+            works[e].editing.resume(its.keeps, its.done, e.visits)
         size = chunk_size(clean.model)
         plans = [
             chunks(e.steps_of(set(e.visits) - its.done), 1, set(its.done))
@@ -91,6 +99,8 @@ class Loop:
                     raise _named(evaluation, chunk, leak) from None
                 for record in made:
                     yield evaluation, its.add(record)
+        for its in sinks.values():
+            sequence.clear(its.keeps)
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""

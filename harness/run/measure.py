@@ -57,7 +57,7 @@ class Work:
     """The edits of the current group of steps."""
 
     def __post_init__(self) -> None:
-        self._editing = Editing(self.clean.model, self.editor, self.tell)
+        self.editing = Editing(self.clean.model, self.editor, self.tell)
 
     def records(self, chunk: Chunk) -> list[Record]:
         """Return the wanted records of a chunk: edit, measure, verify.
@@ -68,7 +68,7 @@ class Work:
         asked: Sequence[tuple[Case, Step, Edit]] = ()
         try:
             if chunk.edits:
-                self._edits = self._editing.edits(chunk.steps)
+                self._edits = self.editing.edits(chunk.steps)
                 self.clean.guard.check()
             if not chunk.missing:
                 return []
@@ -141,8 +141,8 @@ class Work:
     def _edit_error(self, case: Case, step: Step) -> BaseException | None:
         """Return why the edit failed that a case is measured under, if it did."""
         (edited,) = step.edit if step.again else (case,)
-        unfinished = self._editing.unfinished.get((case.id, step.state))
-        return unfinished or self._editing.errors.get(edited.id)
+        unfinished = self.editing.unfinished.get((case.id, step.state))
+        return unfinished or self.editing.errors.get(edited.id)
 
     def _rows(self, measured: Sequence[Answered]) -> list[Record]:
         """Turn answers into rows, with verdicts on texts.
@@ -177,10 +177,10 @@ class Work:
             state=measured.step.state,
             before=[encode_answer(answer) for answer in before],
             after=[encode_answer(answer) for answer in after],
-            edit=dict(self._editing.info.get(case.id, {})),
+            edit=dict(self.editing.info.get(case.id, {})),
             noop=ours and unchanged(measured.before, measured.after),
             seconds={
-                "edit": self._editing.seconds.get(case.id, 0.0),
+                "edit": self.editing.seconds.get(case.id, 0.0),
                 "evaluate": measured.seconds,
             },
             message=message,

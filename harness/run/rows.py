@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
@@ -44,6 +45,11 @@ class RunRows:
     def done(self) -> set[Visit]:
         """The visits that need no row from here."""
         return (self.known.keys() - self.again) | self.others
+
+    @property
+    def keeps(self) -> Path:
+        """Where the edit of a sequence is kept: in the run folder."""
+        return self.folder.path
 
     def add(self, record: Record) -> Record:
         """Write a record, and return it as written: with the number of its try."""

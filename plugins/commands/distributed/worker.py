@@ -164,6 +164,9 @@ class Worker:
 class Buffer:
     """Stands in for a run folder: the records of one run that a batch wants, and what to tell the driver."""
 
+    keeps = None
+    """A worker keeps no edit."""
+
     def __init__(self, evaluation: Evaluation, place: int, wanted: AbstractSet[Visit]) -> None:
         self.place, self.done = place, set(evaluation.visits) - wanted
         self.notes: list[tuple[int, str]] = []

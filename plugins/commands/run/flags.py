@@ -97,6 +97,8 @@ class RegimeFlags:
         help="Edits that share a model: what writes another object to one subject and relation.")
     eval_at: Sequence[str] = flag("--eval-at", many=True, metavar="WHEN",
         help="Of a sequence: each, end, numbers of cases.")
+    eval_sample: str | None = flag("--eval-sample", metavar="N",
+        help="Of a sequence: how many of the cases so far a checkpoint measures; the end has all.")
     # fmt: on
 
     def over(self, default: Regime) -> Regime:
@@ -113,6 +115,9 @@ class RegimeFlags:
         chosen = replace(chosen, conflicts=self.edit_conflicts)  # type: ignore[arg-type]
         if self.edit_batch_size:
             chosen = replace(chosen, size=self._size(chosen, self.edit_batch_size))
+        if self.eval_sample:
+            remedy = "--eval-sample takes a number of cases"
+            chosen = replace(chosen, sample=whole_number(self.eval_sample, remedy, least=1))
         if not self.eval_at:
             return chosen
         if chosen.mode != "sequential":

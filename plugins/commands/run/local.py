@@ -81,6 +81,9 @@ def processor(device: torch.device) -> str:
 class Overlap:
     """Finished cases, asked again with other software: compared, and not written."""
 
+    keeps = None
+    """It asks under edits that are made again."""
+
     evaluation: Evaluation
     rows: RunRows
     changed: Sequence[str]

@@ -241,3 +241,35 @@ def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monke
     monkeypatch.setattr(local, "environment", lambda model: {**made_with, "torch": "2.0"})
     run(made, made.open(folder.path.parent))
     assert folder.manifest().segments == [first, second]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize(
+    "regime", [Regime("sequential", immediate=True), Regime("sequential", checkpoints=(2,))], ids=str
+)
+def test_a_sequence_goes_on_from_the_edit_that_is_kept(assembled, tmp_path, regime, damaged):
+    """Its edits are not made again, and each row is that of a run that nobody interrupted."""
+    whole = run(*assembled("Bob", regime=regime)[:2])
+    made, _, _ = assembled("Bob", regime=regime)
+    folder, kept_at = made.open(tmp_path / "interrupted"), 2 if regime.immediate else 4
+
+    def advance(evaluation, record):
+        if record.state > kept_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_all({made: folder}, advance, turns=turns)
+    (kept,) = folder.path.glob("sequence-*.safetensors")
+    assert kept.stem == f"sequence-{kept_at}"
+    if damaged:
+        kept.write_bytes(kept.read_bytes()[:-4] + b"worm")
+    made, _, editor = assembled("Bob", regime=regime)
+    mine = run(made, made.open(folder.path.parent))
+    again = NAMES if damaged else NAMES[kept_at:]
+    assert [name for (name,) in editor.edited] == list(again)
+    told = [
+        [(r.visit, r.status, r.message, r.values, r.after) for r in each.everything]
+        for each in (mine, whole)
+    ]
+    assert told[0] == told[1]
+    assert not list(folder.path.glob("sequence*"))
