@@ -28,6 +28,8 @@ class Control:
     """The field that ``--control NAME:VALUE`` sets; empty if there is none."""
     practical: ClassVar[Sequence[str]] = ()
     """The fields that change no number, and so do not identify it; `provenance` has what they lead to."""
+    sets: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Names for several values of the field ``takes``, each a control of its own."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -40,8 +42,8 @@ class Control:
     def prepare(self, model: Model) -> None:
         """Get ready for a model, which stays as it is; called again for each copy of it."""
 
-    def query(self, model: Model) -> Query | None:
-        """Return what to ask each edited model; None to call `examine` instead."""
+    def query(self, model: Model) -> Query | Sequence[Query] | None:
+        """Return what to ask each edited model, a query for each document; None to call `examine` instead."""
         return None
 
     def examine(self) -> Graded:

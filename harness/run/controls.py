@@ -28,16 +28,16 @@ ID = f"{PREFIX}text"
 """The id of the case that every batch and sequence is asked: see the hook ``edit_harness_watch``."""
 
 
-def case(name: str, query: Query) -> Case:
+def case(name: str, *queries: Query) -> Case:
     """Return the case of a control, by its id, that asks something."""
-    return Case(name, (), (Probe(ROLE, query),))
+    return Case(name, (), tuple(Probe(ROLE, query) for query in queries))
 
 
 def case_of(model: Model, named: Named) -> Case:
-    """Return the case of a control: a query, or its own code."""
-    query = named.value.query(model)
-    if query is not None:
-        return case(PREFIX + named.name, query)
+    """Return the case of a control: queries, or its own code."""
+    asked = named.value.query(model)
+    if asked is not None:
+        return case(PREFIX + named.name, *(asked if isinstance(asked, Sequence) else [asked]))
     return Examined(PREFIX + named.name, (), (), control=named.value)
 
 
@@ -90,7 +90,14 @@ def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
         before, colon, _ = found[-1].partition(":") if found else ("", "", "")
         own = ":" in text or text.replace("_", "-") in known
         found.append(text if own or not colon else f"{before}:{text}")
-    return found
+    return [each for text in found for each in _members(plugins, text)]
+
+
+def _members(plugins: Plugins, text: str) -> list[str]:
+    """Return the controls of a set such as ``lm_eval:general``, or the control alone."""
+    name, _, value = text.partition(":")
+    sets = plugins.find("control", name.replace("_", "-")).load().sets
+    return [f"{name}:{each}" for each in sets[value]] if value in sets else [text]
 
 
 def _found(plugins: Plugins, text: str) -> tuple[Component, str]:

@@ -101,9 +101,9 @@ class Evaluation:
         """The plan: what is edited and measured, in which order."""
         planned = [case for case in self.cases if not case.problem]
         sampled = plan.sample(len(planned), self.sample, self.spec.seed)
-        there = {case.id for case in self._watching}
-        asked = [case for case in self._asked if case.id not in there]
-        return list(plan.steps(planned, self.regime, [*self._watching, *asked], sampled))
+        # A watch that is asked for by its name is as it was asked for.
+        watched = {case.id: case for case in [*self._watching, *self._asked]}
+        return list(plan.steps(planned, self.regime, list(watched.values()), sampled))
 
     @cached_property
     def _watching(self) -> list[Case]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def edit_harness_register_controls(register: Register) -> None:
     """Name the controls."""
     here = "edit_harness_plugins.controls"
-    register("text", f"{here}.text:Text", "Perplexity of a bundled text that no edit is about")
+    register("text", f"{here}.text:Text", "Perplexity of texts that no edit is about")
     register("lm-eval", f"{here}.lm_eval_task:LMEval", "A task of lm-evaluation-harness, in memory")
 
 
@@ -25,7 +25,7 @@ def edit_harness_watch(model: Model) -> Choose:
     """Ask for the text."""
     from .text import Text
 
-    return Text().query(model)
+    return Text().query(model)[0]
 
 
 @hookimpl

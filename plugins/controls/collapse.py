@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -27,21 +28,22 @@ def of_control(run: Results, case: str) -> RunTable:
 def perplexities(run: Results) -> dict[int, tuple[float, float]]:
     """Return the perplexity before and after the edits, by state of the model; of single edits none."""
     return {
-        r.state: (of_answer(r.before[0]), of_answer(r.after[0]))
+        r.state: (of_answers(r.before), of_answers(r.after))
         for r in of_control(run, ID)
         if r.before and r.after
     }
 
 
-def of_answer(answer: Any) -> float:
-    """Return the perplexity of the text's tokens but for the first word; infinite if it is not finite.
+def of_answers(answers: Sequence[Any]) -> float:
+    """Return the perplexity of all texts' tokens but for their first words; infinite if it is not finite.
 
-    ``answer`` is as a record stores it.
+    ``answers`` are as a record stores them, one for each text.
     """
-    scores = decode_answer(answer)
+    scores = [decode_answer(answer) for answer in answers]
+    tokens = [t for each in scores if isinstance(each, Scores) for t in each.logprobs[0]]
     try:
-        return 1 / scores.prob(0) if isinstance(scores, Scores) else math.inf
-    except (TypeError, ZeroDivisionError):  # NaN is stored as None; a probability may round to 0
+        return math.exp(-math.fsum(tokens) / len(tokens))
+    except (TypeError, ZeroDivisionError, OverflowError):  # NaN is stored as None
         return math.inf
 
 

@@ -39,8 +39,8 @@ class Seen(NamedTuple):
     """One edited model's answers to a control, as a record stores them."""
 
     state: int
-    before: Any
-    after: Any
+    before: Sequence[Any]
+    after: Sequence[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class SideEffects:
             name.removeprefix(PREFIX): of_control(run, name) for name in run.manifest.identity.asked
         }
         self.seen = {
-            name: [Seen(r.state, r.before[0], r.after[0]) for r in own if r.status == OK]
+            name: [Seen(r.state, r.before, r.after) for r in own if r.status == OK]
             for name, own in rows.items()
         }
         """The valid answers to each control, by name, in the order of asking."""
@@ -268,13 +268,13 @@ def _value(total: float, weight: float, how: str) -> float:
     return -mean / float(np.log(2)) if how == "bits" else mean
 
 
-def graded(stored: Any) -> Graded:
-    """Return a stored answer as marks: a text's tokens are one document, by its perplexity."""
-    answer = decode_answer(stored)
-    if isinstance(answer, Graded):
-        return answer
-    assert isinstance(answer, Scores)
-    (logprobs,) = answer.logprobs
-    total: Any = None if None in logprobs else sum(logprobs)  # as JSON has NaN
-    marks = Marks((total,), (len(logprobs),), "perplexity", "lower")
-    return Graded(str(answer.tokens), {"perplexity": marks})
+def graded(stored: Sequence[Any]) -> Graded:
+    """Return stored answers as marks: each text is a document, by the perplexity of its tokens."""
+    answers = [decode_answer(answer) for answer in stored]
+    if isinstance(answers[0], Graded):
+        return answers[0]
+    texts = [answer.logprobs[0] for answer in answers if isinstance(answer, Scores)]
+    totals: Any = tuple(None if None in text else sum(text) for text in texts)  # as JSON has NaN
+    marks = Marks(totals, tuple(map(len, texts)), "perplexity", "lower")
+    asked = [answer.tokens for answer in answers if isinstance(answer, Scores)]
+    return Graded(",".join(map(str, asked)), {"perplexity": marks})

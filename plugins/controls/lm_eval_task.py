@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from edit_harness import Control, DataError, Graded, Marks, UsageError
 from edit_harness.registry.guard import said
@@ -39,6 +39,8 @@ HOWS = {
     "weighted_perplexity": "perplexity", "bits_per_byte": "bits",
 }  # fmt: skip
 """How values are summed up, by the names of lm-evaluation-harness's functions."""
+GENERAL = ("mmlu", "gsm8k", "arc_challenge", "hellaswag", "truthfulqa_mc2", "winogrande")
+"""What papers on edits in sequence put to the edited model."""
 Sample = Mapping[str, Any]
 
 
@@ -54,6 +56,7 @@ class LMEval(Control):
     needs = "pip install 'edit-harness[control]'"
     takes = "task"
     practical = ("batch_size", "include_path")
+    sets: ClassVar = {"general": GENERAL}
 
     task: str = ""
     """A task or group, as lm-evaluation-harness names it."""

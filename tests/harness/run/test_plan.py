@@ -63,7 +63,9 @@ def test_checkpoints_are_where_all_cases_so_far_are_measured(size, points):
         whole = [s.state for s in steps(cases(count), regime) if len(s.measure) == s.state]
         # The first group is all cases so far whenever it is measured.
         assert [s for s in whole if s > size or s in expected] == expected
-        few = [s for s in steps(cases(count), replace(regime, immediate=False, sample=2)) if s.measure]
+        few = [
+            s for s in steps(cases(count), replace(regime, immediate=False, sample=2)) if s.measure
+        ]
         assert [len(s.measure) for s in few[:-1]] == [min(2, s.state) for s in few[:-1]]
         assert len(few[-1].measure) == count
     assert checkpoints(7, Regime("batch", 2)) == []

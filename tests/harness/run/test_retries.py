@@ -245,7 +245,9 @@ def test_software_that_numbers_do_not_depend_on_is_only_noted(interrupted, monke
 
 @pytest.mark.parametrize("damaged", [False, True])
 @pytest.mark.parametrize(
-    "regime", [Regime("sequential", immediate=True), Regime("sequential", checkpoints=(2,))], ids=str
+    "regime",
+    [Regime("sequential", immediate=True), Regime("sequential", checkpoints=(2,))],
+    ids=str,
 )
 def test_a_sequence_goes_on_from_the_edit_that_is_kept(assembled, tmp_path, regime, damaged):
     """Its edits are not made again, and each row is that of a run that nobody interrupted."""

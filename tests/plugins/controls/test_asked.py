@@ -1,6 +1,7 @@
 """Controls of a run: when they are put to edited models, what of it is kept, and who is refused."""
 
 import json
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -181,6 +182,32 @@ def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate
     found = asked.results()["control"]["text"]["perplexity"]
     assert found["documents"] == 1
     assert found["difference_low"] is None, "of one text there is no interval"
+
+
+@pytest.mark.parametrize("form", ["json", "txt"])
+def test_the_texts_of_a_file_are_documents_of_one_perplexity(evaluate, model, tmp_path, form):
+    texts = ["Ada lives in Paris", "Bob", "Rome is Danielle in Paris"]
+    file = tmp_path / f"texts.{form}"
+    file.write_text(json.dumps([{"Text": t} for t in texts]) if form == "json" else "\n".join(texts))
+    args = {"data": str(file), "limit": 2}
+    run = evaluate(control="text", control_args=args, regime=Regime("sequential", checkpoints=(3,)))
+    totals, count = 0.0, 0
+    for text in (texts[0], texts[2]):  # one word alone has nothing to predict
+        first, rest = (model.tokens.encode(t).ids for t in (text.split()[0], text))
+        logits = model.module(torch.tensor([rest])).logits[0].log_softmax(-1)
+        scored = range(len(first), len(rest))
+        totals += sum(float(logits[i - 1, rest[i]].detach()) for i in scored)
+        count += len(scored)
+    (before,) = {old for old, _ in perplexities(run).values()}
+    assert before == pytest.approx(math.exp(-totals / count))
+    (effect,) = side_effects(run).effects
+    assert (effect.control, effect.documents, sorted(effect.states)) == ("text", 2, [3, 7])
+    assert effect.before == pytest.approx(before)
+    (asked,) = run.manifest.identity.controls
+    assert asked.args == {"limit": 2}
+    file.write_text("Ada\n")
+    with pytest.raises(eh.DataError, match="no text of two words|no texts"):
+        evaluate(control="text", control_args=args)
 
 
 @dataclass

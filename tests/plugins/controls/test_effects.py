@@ -10,7 +10,7 @@ from edit_harness_plugins.controls.effects import ENOUGH, Seen, effects, left_ou
 
 
 def graded(*values, documents="same", **fields):
-    return encode_answer(Graded(documents, {"m": Marks(values, **fields)}))
+    return [encode_answer(Graded(documents, {"m": Marks(values, **fields)}))]
 
 
 def summed(*seen, last=False):
@@ -45,7 +45,7 @@ def test_the_interval_is_of_paired_differences():
     # A text is one document, with its perplexity.
     def scores(*logprobs):
         size = len(logprobs)
-        return encode_answer(Scores(((1,) * size,), (logprobs,), ((1,) * size,)))
+        return [encode_answer(Scores(((1,) * size,), (logprobs,), ((1,) * size,)))]
 
     effect = summed(*(Seen(i, scores(-1.0, -3.0), scores(-2.0, -4.0 - i)) for i in (1, 2)))
     assert (effect.name, effect.better, effect.documents) == ("perplexity", "lower", 1)
@@ -78,7 +78,7 @@ def test_values_are_summed_up_by_weight(how, expected):
 
 def measured(left_out=(), **marks):
     each = {name: Marks(values) for name, values in marks.items()}
-    return encode_answer(Graded("same", each, dict(left_out)))
+    return [encode_answer(Graded("same", each, dict(left_out)))]
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,14 @@ from edit_harness.cli import main
 from edit_harness.data import Examined
 from edit_harness.edits import UNEDITED
 from edit_harness.folder.encoding import encode_answer
+from edit_harness.registry.registry import Plugins
 from edit_harness.run.clean import examine
+from edit_harness.run.controls import spread
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.effects import Seen, effects
-from edit_harness_plugins.controls.lm_eval_task import LMEval
+from edit_harness_plugins.controls.lm_eval_task import GENERAL, LMEval
 
 lm_eval = pytest.importorskip("lm_eval")
 
@@ -94,7 +96,7 @@ def test_what_its_marks_come_to_is_what_it_says(own, model, task, documents, bet
     control = loaded(task, own, model)
     expected = theirs(control._lm, own)["results"][task]
     stored = encode_answer(control.examine())
-    found = list(effects(task, [Seen(1, stored, stored)], last=False))
+    found = list(effects(task, [Seen(1, [stored], [stored])], last=False))
     assert len(found) == 2
     for effect in found:
         assert effect.before == pytest.approx(expected[f"{effect.name},none"])
@@ -211,3 +213,8 @@ def test_it_is_a_flag_of_the_command(own, tmp_path):
     found = json.loads(made.stdout)["control"]
     assert found["lm_eval:own_facts"]["acc"]["difference"] == 0
     assert found["text"]["perplexity"]["models"] == 2
+
+
+def test_a_set_is_its_tasks():
+    asked = spread(Plugins.installed(), ["lm_eval:general", "text"])
+    assert asked == [*(f"lm_eval:{task}" for task in GENERAL), "text"]
