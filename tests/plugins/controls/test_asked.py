@@ -204,7 +204,7 @@ def test_the_texts_of_a_file_are_documents_of_one_perplexity(evaluate, model, tm
     assert (effect.control, effect.documents, sorted(effect.states)) == ("text", 2, [3, 7])
     assert effect.before == pytest.approx(before)
     (asked,) = run.manifest.identity.controls
-    assert asked.args == {"limit": 2}
+    assert asked.fields == {"limit": 2}
     file.write_text("Ada\n")
     with pytest.raises(eh.DataError, match="no text of two words|no texts"):
         evaluate(control="text", control_args=args)
