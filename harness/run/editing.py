@@ -23,7 +23,7 @@ from ..registry.guard import PASSING
 from . import failures
 from .failures import NoEditError, PastError
 from .plan import Step
-from .sequence import Kept
+from .sequence import KeptEdit
 
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
@@ -67,7 +67,7 @@ class Editing:
     def resume(self, folder: Path | None, done: Collection[Visit], visits: Iterable[Visit]) -> None:
         """Go on from the edit that is kept in a folder, unless a row of a state up to it is wanted."""
         self._folder = folder
-        kept = Kept.load(folder, str(self.model.device)) if folder else None
+        kept = KeptEdit.load(folder, str(self.model.device)) if folder else None
         if kept and all(visit in done for visit in visits if visit[1] <= kept.state):
             self._last, self._state, self._from = kept.edit, kept.state, kept.state
             self.info, self.seconds = dict(kept.notes["info"]), dict(kept.notes["seconds"])
@@ -81,7 +81,7 @@ class Editing:
         }
         if self._folder:
             notes = {"info": self.info, "seconds": self.seconds, "errors": errors}
-            Kept(self._state, self._last, notes).save(self._folder)
+            KeptEdit(self._state, self._last, notes).save(self._folder)
 
     def edits(self, group: Sequence[Step]) -> list[Edit]:
         """Return the edit after each step, finished where cases are measured.

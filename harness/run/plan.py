@@ -103,28 +103,18 @@ def _measuring(cases: Sequence[Case], regime: Regime, controls: Sequence[Case]) 
         if sequence and not _due(start, done, len(cases), regime):
             measured = group if regime.immediate else ()
         elif sequence:
-            measured = _looked_at(cases, done, group, regime)
+            measured = tuple(cases[:done])
+            if regime.sample and done < len(cases):
+                # By a rank of their own: the same come again, unless later ones take their places.
+                ranked = sorted(measured, key=lambda case: random.Random(case.id).random())
+                own = group if regime.immediate else ()
+                measured = tuple({c.id: c for c in (*ranked[: regime.sample], *own)}.values())
         asked = (*measured, *controls) if measured else measured
         state = {"single": 0, "batch": number, "sequential": done}[regime.mode]
         turns = _turns(group, in_turn=regime.in_turn)
         for i, requests in enumerate(turns, 1):
             fresh = i == 1 and (start == 0 or not sequence)
             yield Step(group, requests, asked if i == len(turns) else (), fresh, state)
-
-
-def _looked_at(
-    cases: Sequence[Case], done: int, group: tuple[Case, ...], regime: Regime
-) -> tuple[Case, ...]:
-    """Return the cases to measure at a checkpoint: all so far, or those first in an order of their ids.
-
-    So the same cases come again at the next one, as far as no later ones take their places.
-    """
-    if not regime.sample or done == len(cases):
-        return tuple(cases[:done])
-    ranks = {case.id: random.Random(case.id).random() for case in cases[:done]}
-    chosen = {*sorted(ranks, key=ranks.__getitem__)[: regime.sample]}
-    chosen |= {case.id for case in group} if regime.immediate else set()
-    return tuple(case for case in cases[:done] if case.id in chosen)
 
 
 def _groups(cases: Sequence[Case], regime: Regime) -> Iterator[tuple[int, int, tuple[Case, ...]]]:

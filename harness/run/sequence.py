@@ -18,7 +18,7 @@ from ..errors import DataError, PluginError
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptEdit:
     """The edit after a state of a sequence, and what is known of the cases so far."""
 
     state: int
@@ -27,7 +27,7 @@ class Kept:
     """JSON: diagnostics, seconds and failures by case."""
 
     @classmethod
-    def load(cls, folder: Path, device: str) -> Kept | None:
+    def load(cls, folder: Path, device: str) -> KeptEdit | None:
         """Return what `save` kept; None if there is nothing, or not as it was written."""
         try:
             notes = files.unsealed((folder / DOCUMENT).read_bytes())

@@ -188,7 +188,9 @@ def test_what_watches_anyway_is_a_row_of_the_table_when_it_is_asked_for(evaluate
 def test_the_texts_of_a_file_are_documents_of_one_perplexity(evaluate, model, tmp_path, form):
     texts = ["Ada lives in Paris", "Bob", "Rome is Danielle in Paris"]
     file = tmp_path / f"texts.{form}"
-    file.write_text(json.dumps([{"Text": t} for t in texts]) if form == "json" else "\n".join(texts))
+    file.write_text(
+        json.dumps([{"Text": t} for t in texts]) if form == "json" else "\n".join(texts)
+    )
     args = {"data": str(file), "limit": 2}
     run = evaluate(control="text", control_args=args, regime=Regime("sequential", checkpoints=(3,)))
     totals, count = 0.0, 0
@@ -206,7 +208,7 @@ def test_the_texts_of_a_file_are_documents_of_one_perplexity(evaluate, model, tm
     (asked,) = run.manifest.identity.controls
     assert asked.fields == {"limit": 2}
     file.write_text("Ada\n")
-    with pytest.raises(eh.DataError, match="no text of two words|no texts"):
+    with pytest.raises(eh.DataError, match="no text"):
         evaluate(control="text", control_args=args)
 
 
