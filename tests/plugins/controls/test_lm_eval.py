@@ -21,6 +21,7 @@ from edit_harness.folder.encoding import encode_answer
 from edit_harness.run.clean import examine
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
+from edit_harness_plugins.commands.run import adapter
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.effects import Seen, effects
 from edit_harness_plugins.controls.lm_eval_task import LMEval
@@ -63,6 +64,10 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
     edit = Push().edit(model, [REQUEST])
     eh.save_model(model, edit, tmp_path / "saved")
     saved = theirs(HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8), own)
+    adapter.save(model, edit, tmp_path / "lora")
+    options = {"peft": str(tmp_path / "lora"), "device": "cpu", "batch_size": 8}
+    lora = theirs(HFLM(str(stored_model(model, tmp_path / "base")), **options), own)
+    assert (loglikelihoods(lora) - loglikelihoods(saved)).abs().max() <= 1e-5
     here = {}
     for task in ("own_facts", "own_tales"):
         control = loaded(task, own, model)
