@@ -174,8 +174,7 @@ def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     target = request.target_new if request else None
     pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
     if flags.as_json:
-        shown = asdict(request) if request else None
-        out.out(json.dumps({"request": shown, "views": pairs}))
+        out.out(json.dumps({"request": request and asdict(request), "views": pairs}))
         return
     what = f"{request.statement}   " if request else ""
     out.print(plain(f"edit     {what}({label})", "bold"))
