@@ -65,7 +65,8 @@ def told(rank: int, errors: Mapping[str, float], after: Sequence[float]) -> str:
         return f"rank {rank}"
     worst = max(errors, key=lambda name: errors[name])
     found = f"; the new object's probability with it: {fmean(after):.1%}" if after else ""
-    return f"rank {rank}, off by {errors[worst]:.1%} at most (Frobenius norm), in {worst}{found}"
+    error = f"relative error (Frobenius norm) up to {errors[worst]:.2g}, in {worst}"
+    return f"rank {rank}; {error}{found}"
 
 
 def check(model: Model, edit: Edit) -> None:
@@ -74,10 +75,10 @@ def check(model: Model, edit: Edit) -> None:
     edit.check_finite()
     strange = {f"an adaptor, of {name}": ITSELF for name in edit.adaptors}
     strange |= {"a text before the prompt": ITSELF} if edit.prefix else {}
-    strange |= {"a patch, which is code": WHOLE} if edit.patch else {}
+    strange |= {"a patch": "code is kept nowhere: make the edit of weights"} if edit.patch else {}
     for name in edit.weights:
         if name.endswith(".bias"):
-            strange[f"a change of {name}"] = f"{WHOLE}; or leave biases out, if the editor can"
+            strange[f"a change of {name}"] = f"{WHOLE}, or edit without: --editor-args bias=false"
         elif name not in model.architecture.hookable:
             strange[f"a change of {name}, no linear map's alone"] = WHOLE
     for part, remedy in strange.items():
