@@ -65,10 +65,10 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
     eh.save_model(model, edit, tmp_path / "saved")
     saved = theirs(HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8), own)
     adapter.save(model, edit, tmp_path / "lora")
-    options = {"peft": str(tmp_path / "lora"), "device": "cpu", "batch_size": 8}
-    lora = theirs(HFLM(str(stored_model(model, tmp_path / "base")), **options), own)
-    found = (loglikelihoods(lora), loglikelihoods(saved))
-    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-7)  # of a text, it is a sum
+    names = (str(stored_model(model, tmp_path / "base")), str(tmp_path / "lora"))
+    lora = theirs(HFLM(names[0], peft=names[1], device="cpu", batch_size=8), own)
+    # Of a text, it is a sum.
+    torch.testing.assert_close(*map(loglikelihoods, (lora, saved)), atol=1e-5, rtol=1e-7)
     here = {}
     for task in ("own_facts", "own_tales"):
         control = loaded(task, own, model)
