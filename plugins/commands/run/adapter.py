@@ -1,8 +1,8 @@
 """An edit as the folder of a PEFT LoRA, which other tools put beside the unedited model.
 
 LoRA adds α/r B A x to a linear map (Hu et al., 2021): with α = r, a change of rank r, exactly. All maps have the
-rank of the largest, by rows of zeros, since vLLM reads no rank of a single map. Factors are in float32,
-whatever the model computes in; a tool may round them to its own precision.
+rank of the largest, by rows of zeros, since servers may read no rank of a single map (vLLM's PEFTHelper has one
+r). Factors are in float32, whatever the model computes in; a tool may round them to its own precision.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class EditFlags(EditingFlags):
         help="Keep the edited model, for transformers.")
     save_adapter: str | None = flag("--save-adapter", metavar="DIR",
         help="Keep the edit as a LoRA of PEFT.")
-    rank: int | None = flag("--rank", type=COUNT,
-        help="Of --save-adapter: the nearest LoRA of this rank.")
+    rank: int | None = flag("--rank", type=COUNT, metavar="N",
+        help="Of --save-adapter: the nearest LoRA of at most this rank.")
     seed: int = flag("--seed", **SEED)
     as_json: bool = flag("--json", **JSON)
 
