@@ -27,6 +27,7 @@ NEW = {
     "plugins/editors/memories/side.py": 250,
     "plugins/editors/memories/side_training.py": 250,
     "plugins/editors/memories/wise.py": 250,
+    "plugins/commands/run/adapter.py": 200,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/editors/locate/regular.py": 200,
     "plugins/editors/tuning/locft.py": 250,

@@ -108,13 +108,8 @@ def progress(
     evaluations: Sequence[Evaluation], *, quiet: bool
 ) -> Iterator[Callable[[Evaluation, Record], None]]:
     """Show a bar with how many failed; yields what is to be called with every record."""
-    columns = (
-        TextColumn("editing"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("failed {task.fields[failed]}"),
-    )
+    columns = (TextColumn("editing"), BarColumn(bar_width=20), MofNCompleteColumn(),
+               TimeRemainingColumn(compact=True), TextColumn("failed {task.fields[failed]}"))  # fmt: skip
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("editing", total=sum(len(e.visits) for e in evaluations), failed=0)
 
@@ -184,10 +179,8 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "judged", f"{counted(judged, 'text')} by {by}  {run.judge.note}".rstrip()
     yield "saved", f"{run.folder.path}/"
     if part := run.shard:
-        every = run.folder.path.name.replace(
-            f"shard-{part.number}-of-{part.of}", f"shard-*-of-{part.of}"
-        )
-        path = run.folder.path.with_name(every)
+        own, every = (f"shard-{number}-of-{part.of}" for number in (part.number, "*"))
+        path = run.folder.path.with_name(run.folder.path.name.replace(own, every))
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"
 
 

@@ -27,8 +27,8 @@ from edit_harness.run import assembly
 from edit_harness_plugins.inputs import json_of, text_of
 from edit_harness_plugins.terminal import plain
 
-from . import preset_file
-from .console import err, out
+from . import adapter, preset_file
+from .console import err, line, out
 from .flags import EditingFlags
 from .measuring import EditFlags, TryFlags
 
@@ -39,39 +39,57 @@ View = dict[str, Any]
 
 
 def edit(plugins: Plugins, flags: EditFlags) -> None:
-    """Make one edit of all requests, say what it does, and store it."""
+    """Make one edit of all requests, or add up saved ones; say what it does, and store it."""
     check_single(flags, "edit")
-    if not (flags.save or flags.save_model):
-        raise UsageError(
-            "edit has nowhere to put its result",
-            "say --save edit.safetensors, --save-model DIR, or both; to look at one: try",
-        )
-    requests = read(Path(flags.requests))
-    if flags.save_model:
-        api.check_free(Path(flags.save_model))
+    check_told(flags)
+    requests = read(Path(flags.requests)) if flags.requests else []
     model = assembly.load(plugins, flags.model[0], **flags.model_options)
-    named, source = make_editor(plugins, model, flags, flags.seed)
-    made = assembly.written(named, model, requests)
+    if flags.edit:
+        made = sum((Edit.load(path, model.digest) for path in flags.edit), Edit())
+        label, preset = ", ".join(flags.edit), ""
+    else:
+        named, source = make_editor(plugins, model, flags, flags.seed)
+        made = assembly.written(named, model, requests)
+        label, preset = named.name, source and f"  preset: {source}"
     before, after = likelihoods(model, made, requests)
-    # The model first: it is what an edit may not be fit for.
+    report: View = {"editor": label, "requests": [asdict(request) for request in requests]}
+    report |= {"before": before, "after": after, "info": dict(made.info)}
+    # First what an edit may not be fit for.
+    if flags.save_adapter:
+        near, report["adapter"] = adapter.save(model, made, flags.save_adapter, flags.rank)
+        report["adapter"]["after"] = likelihoods(model, near, requests)[1]
     if flags.save_model:
         api.save_model(model, made, flags.save_model)
     if flags.save:
         made.save(flags.save, model.digest)
-    saved = [path for path in (flags.save_model, flags.save) if path]
+    saved = [path for path in (flags.save_adapter, flags.save_model, flags.save) if path]
     if flags.as_json:
-        facts = [asdict(request) for request in requests]
-        report = {"requests": facts, "before": before, "after": after, "info": dict(made.info)}
-        out.out(json.dumps({"editor": named.name, **report, "saved": saved}, indent=1))
+        out.out(json.dumps({**report, "saved": saved}, indent=1))
         return
-    preset = f"  preset: {source}" if source else ""
-    err.print(f"editor   {named.name}{preset}")
-    out.print(
-        f"facts    {len(requests):,}; the new object's probability: "
-        f"{fmean(before):.1%} before, {fmean(after):.1%} after"
-    )
+    err.print(f"editor   {label}{preset}")
+    if requests:
+        out.print(
+            f"facts    {len(requests):,}; the new object's probability: "
+            f"{fmean(before):.1%} before, {fmean(after):.1%} after"
+        )
+    line("adapter", adapter.told(**report["adapter"]) if flags.save_adapter else "")
     for path in saved:
         err.print(f"saved    {path}")
+
+
+def check_told(flags: EditFlags) -> None:
+    """Raise `UsageError` if flags name no facts, no place or one that is taken, or half a LoRA."""
+    if not (flags.requests or flags.edit):
+        raise UsageError("edit has nothing to write", "name facts, --requests FILE, or --edit FILE")
+    if not (flags.save or flags.save_model or flags.save_adapter):
+        raise UsageError(
+            "edit has nowhere to put its result",
+            "say --save FILE, --save-model DIR or --save-adapter DIR; to look at one: try",
+        )
+    if flags.rank and not flags.save_adapter:
+        raise UsageError("--rank is of a LoRA, and none is kept", "add --save-adapter DIR")
+    for folder in filter(None, (flags.save_model, flags.save_adapter)):
+        api.check_free(Path(folder))
 
 
 def check_single(flags: EditingFlags, command: str) -> None:
@@ -156,8 +174,7 @@ def try_edit(plugins: Plugins, flags: TryFlags) -> None:
     target = request.target_new if request else None
     pairs = list(views(model, edit, target, prompts, flags.max_new_tokens))
     if flags.as_json:
-        shown = asdict(request) if request else None
-        out.out(json.dumps({"request": shown, "views": pairs}))
+        out.out(json.dumps({"request": request and asdict(request), "views": pairs}))
         return
     what = f"{request.statement}   " if request else ""
     out.print(plain(f"edit     {what}({label})", "bold"))

@@ -94,9 +94,7 @@ class Overlap:
     def __post_init__(self) -> None:
         self.tell, self.event = self.rows.tell, self.rows.event
         known = ((visit, self.rows.known.get(visit)) for visit in self.evaluation.visits)
-        cases = (
-            v for v, record in known if record and record.status == OK and not is_control(v[0])
-        )
+        cases = (v for v, own in known if own and own.status == OK and not is_control(v[0]))
         self.wanted = set(islice(cases, ASKED_AGAIN))
         self.count = len(self.wanted)
 

@@ -26,11 +26,17 @@ COUNT = click.IntRange(1)
 class EditFlags(EditingFlags):
     """The flags of ``edit``."""
 
-    requests: str = flag("--requests", required=True, metavar="FILE",
+    requests: str | None = flag("--requests", metavar="FILE",
         help="JSON Lines: prompt, subject, target_new.")
+    edit: Sequence[str] = flag("--edit", many=True, metavar="FILE",
+        help="Edits that were saved, added up, instead of an editor.")
     save: str | None = flag("--save", metavar="FILE", help="Keep the edit, as safetensors.")
     save_model: str | None = flag("--save-model", metavar="DIR",
         help="Keep the edited model, for transformers.")
+    save_adapter: str | None = flag("--save-adapter", metavar="DIR",
+        help="Keep the edit as a LoRA of PEFT.")
+    rank: int | None = flag("--rank", type=COUNT, metavar="N",
+        help="Of --save-adapter: the nearest LoRA of at most this rank.")
     seed: int = flag("--seed", **SEED)
     as_json: bool = flag("--json", **JSON)
 

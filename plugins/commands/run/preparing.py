@@ -81,20 +81,14 @@ def prepare_moments(model: Model, editor: str, layers: Sequence[int], flags: Pre
                 f"{flags.imported} holds one layer, the editor needs {names}",
                 "import each on its own: --editor rome --editor-args layer=N --import FILE",
             )
-        path = Path(flags.imported)
-        found = {layers[0]: covariance.import_npz(path, model, layers[0])}
+        found = {layers[0]: covariance.import_npz(Path(flags.imported), model, layers[0])}
     elif flags.corpus:
         out.print(f"moments  {names}: up to {flags.tokens:,} tokens")
         with bar("tokens", flags.tokens) as advance:
             found = covariance.collect(
-                model,
-                texts(flags.corpus),
-                layers,
-                corpus=flags.corpus,
-                max_length=flags.max_length,
-                max_tokens=flags.tokens,
-                advance=advance,
-            )
+                model, texts(flags.corpus), layers, corpus=flags.corpus,
+                max_length=flags.max_length, max_tokens=flags.tokens, advance=advance,
+            )  # fmt: skip
     elif missing:
         raise UsageError(
             f"the second moments of {_names(missing)} are not there",
@@ -182,7 +176,5 @@ def _wikipedia() -> Iterator[str]:
         for row in stream.shuffle(SHUFFLE_SEED, buffer_size=BUFFER):
             yield row["text"]
     except (OSError, ValueError, RuntimeError) as error:
-        cause = " ".join(str(error).split())[:160]
-        raise DataError(
-            f"Wikipedia cannot be read: {cause}", "give a file: --corpus FILE"
-        ) from None
+        cause = f"Wikipedia cannot be read: {' '.join(str(error).split())[:160]}"
+        raise DataError(cause, "give a file: --corpus FILE") from None

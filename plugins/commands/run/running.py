@@ -121,10 +121,9 @@ def shared_settings(
     if len(components) == 1:
         return {components[0]: dict(settings)}
     known = {c: fields.field_types(c.load()) for c in components}
-    for key in settings:
-        if not any(key in names for names in known.values()):
-            names = ", ".join(c.name for c in components)
-            raise UsageError(f"none of {names} has a field {key!r}")
+    if strange := [key for key in settings if not any(key in names for names in known.values())]:
+        names = ", ".join(c.name for c in components)
+        raise UsageError(f"none of {names} has a field {strange[0]!r}")
     return {c: {k: v for k, v in settings.items() if k in names} for c, names in known.items()}
 
 
@@ -135,9 +134,8 @@ def run_model(
     ref = runs[0].model
     assert ref is not None  # it is named by a flag, or by a table
     loading = {**todo.loading, **ref.options}
-    source = checked_source(
-        plugins, ref.name, ref.revision, loading.get("trust_remote_code", False)
-    )
+    code = loading.get("trust_remote_code", False)
+    source = checked_source(plugins, ref.name, ref.revision, code)
     together = groupby(runs, key=lambda spec: (spec.task, spec.task_args, spec.seed))
     with guard.measuring():
         benchmarks = [
@@ -160,11 +158,8 @@ def run_model(
                 folders = opened(made, todo, codes)
                 if not folders:
                     continue
-                with (
-                    kept(folders),
-                    guard.measuring(),
-                    console.progress(list(folders), quiet=options.quiet) as advance,
-                ):
+                bar = console.progress(list(folders), quiet=options.quiet)
+                with kept(folders), guard.measuring(), bar as advance:
                     turns = todo.executor.turns(todo.loading)
                     finished = loop.run_all(folders, advance, turns=turns, stop=stop, retry=retry)
                 show(folders, finished, options, codes)

@@ -93,8 +93,7 @@ class Share:
                 most,
             )
         sizes = [sum(len(step.measure) for step in unit) for unit in units]
-        ends = accumulate([0, unusable, *sizes])
-        first, *parts = pairwise(ends)
+        first, *parts = pairwise(accumulate([0, unusable, *sizes]))
         own = [*([first] if self.number == 1 else []), *parts[self.number - 1 :: self.of]]
         return merged([span for span in own if span[0] < span[1]])
 

@@ -23,6 +23,7 @@ from edit_harness.run.clean import examine
 from edit_harness.run.controls import spread
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
+from edit_harness_plugins.commands.run import adapter
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.effects import Seen, effects
 from edit_harness_plugins.controls.lm_eval_task import GENERAL, LMEval
@@ -65,6 +66,11 @@ def test_the_edited_module_is_measured_as_its_weights_saved_and_loaded(own, tmp_
     edit = Push().edit(model, [REQUEST])
     eh.save_model(model, edit, tmp_path / "saved")
     saved = theirs(HFLM(pretrained=str(tmp_path / "saved"), device="cpu", batch_size=8), own)
+    adapter.save(model, edit, tmp_path / "lora")
+    names = (str(stored_model(model, tmp_path / "base")), str(tmp_path / "lora"))
+    lora = theirs(HFLM(names[0], peft=names[1], device="cpu", batch_size=8), own)
+    # Of a text, it is a sum.
+    torch.testing.assert_close(*map(loglikelihoods, (lora, saved)), atol=1e-5, rtol=1e-7)
     here = {}
     for task in ("own_facts", "own_tales"):
         control = loaded(task, own, model)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from peft import AutoPeftModelForCausalLM
 from support.builders import record
 from support.commands import failed, invoked
 from transformers import AutoModelForCausalLM
@@ -43,8 +44,8 @@ def edited(tmp_path_factory):
     (place / "facts.jsonl").write_text("\n".join(map(json.dumps, FACTS)))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        saving = ("--save", "e.safetensors", "--save-model", "edited", "--json")
-        result = edit(invoked, *saving)
+        saving = ("--save", "e.safetensors", "--save-model", "edited", "--save-adapter", "lora")
+        result = edit(invoked, *saving, "--json")
     assert result.exit_code == 0, result.stderr
     return place, json.loads(result.stdout)
 
@@ -64,6 +65,9 @@ def test_all_facts_are_written_and_kept_and_a_saved_model_is_the_edited_one(edit
         expected = model.module(ids).logits
     assert torch.equal(module(ids).logits, expected)
     assert not torch.equal(model.module(ids).logits, expected)
+    lora = AutoPeftModelForCausalLM.from_pretrained(place / "lora", dtype=torch.float32)
+    found = lora(ids).logits.log_softmax(-1)
+    torch.testing.assert_close(found, expected.log_softmax(-1), rtol=0, atol=1e-5)
     plain = eh.load_model(str(place / "edited"))
     assert plain.tokens.encode(QUESTION) == model.tokens.encode(QUESTION)
 
@@ -86,6 +90,17 @@ def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
     failed(elsewhere, 4, "made for other weights")
 
 
+def test_saved_edits_are_added_up_and_kept_in_another_form(tell, edited):
+    one = Edit.load(edited[0] / "e.safetensors")
+    one.save("again.safetensors")
+    both = f"{edited[0] / 'e.safetensors'},again.safetensors"
+    told = tell("edit", "--edit", both, "--save-adapter", "lora", "--rank", 3, "--save", "sum")
+    assert "adapter rank 3; relative error (Frobenius norm) up to" in " ".join(told.stderr.split())
+    (name, change), added = one.weights.popitem(), Edit.load("sum").weights
+    torch.testing.assert_close(added[name].dense(), 2 * change.dense())
+    failed(tell("edit", "--save", "e"), 2, "nothing to write", "--requests FILE, or --edit FILE")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "parts"),
     [
@@ -93,6 +108,8 @@ def test_a_saved_edit_is_tried(tell, edited, monkeypatch):
         (("--save-model", "."), 2, ("is there already", "new or empty")),
         (("--save", "e", "--model", "pocket,gpt2"), 2, ("one model and one editor",)),
         (("--save", "none/e.safetensors"), 5, ("cannot be written",)),
+        (("--save", "e", "--rank", 2), 2, ("--rank is of a LoRA", "--save-adapter DIR")),
+        (("--save-adapter", "facts.jsonl/lora"), 5, ("cannot be written",)),
     ],
 )
 def test_what_cannot_be_done_is_said(tell, args, code, parts):
