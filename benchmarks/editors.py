@@ -36,13 +36,19 @@ PERCENT = ("ES", "PS", "NS", "S", "NS+", "NM+")
 POINTS = (20, 50, 100)
 """The checkpoints of a sequence besides its end."""
 LEFT = ("ES", "PS", "NS", "S")
+NOTHING_VALID = 1
+"""How a run ends of which no case is valid, as where a prefix fills all positions."""
 
 
 @click.command()
 @click.option("--model", default="pocket", show_default=True)
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--skip", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--editor", multiple=True, help="Only these; by default all that are installed.")
+@click.option(
+    "--editor",
+    multiple=True,
+    help="Only these, as NAME or NAME:FIELD=VALUE,...; by default all that are installed.",
+)
 @click.option("--sequence", is_flag=True, help="Edits on top of each other.")
 @click.option("--output", type=click.Path(path_type=Path), help="Keep the run folders here.")
 def main(
@@ -81,7 +87,9 @@ def run(
     if points is not None:
         at = ",".join(map(str, [*points, "end"]))
         tasks = ["--task", TASKS[0], "--edit-mode", "sequential", "--eval-at", at]
-    command = [sys.executable, "-m", "edit_harness", "--editor", editor, "--model", model, *tasks,
+    name, _, fields = editor.partition(":")
+    given = ["--editor", name, *(["--editor-args", fields] if fields else [])]
+    command = [sys.executable, "-m", "edit_harness", *given, "--model", model, *tasks,
                "--samples", samples, "-o", str(folder), "--json", "--quiet"]  # fmt: skip
     told = folder.with_suffix(".json")
     told.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +97,8 @@ def run(
         actions = [(os.POSIX_SPAWN_DUP2, stream.fileno(), 1)]
         pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=actions)
         _, status, usage = os.wait4(pid, 0)
-    if code := os.waitstatus_to_exitcode(status):
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, NOTHING_VALID):
         raise click.ClickException(f"{editor} ended with {code}")
     found = json.loads(told.read_text())
     return found if isinstance(found, list) else [found], usage.ru_maxrss / 1024
@@ -104,9 +113,10 @@ def seconds(folder: Path) -> float:
 
 
 def curve(found: dict[str, Any]) -> list[str]:
-    """Return S at each checkpoint, and what is left at the end."""
-    before = [f"{100 * point['post_S,sequential']:.1f}" for point in found["curve"][:-1]]
-    return before + [f"{100 * found['results'][f'post_{n},sequential']:.1f}" for n in LEFT]
+    """Return S at each checkpoint, and what is left at the end; – where no case is valid any more."""
+    before = [point.get("post_S,sequential") for point in found["curve"][:-1]]
+    left = [found["results"].get(f"post_{name},sequential") for name in LEFT]
+    return [f"{100 * value:.1f}" if value is not None else "–" for value in (*before, *left)]
 
 
 def scores(results: list[dict[str, Any]]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,19 +45,12 @@ def _measured(
         found = metric.measure(case, before, after) if ok else metric.failed(case, before)
         given = {str(key): value for key, value in found.items()}
     for key, value in given.items():
-        if not (isinstance(value, Real | np.bool_) and _is_finite(value)):
+        if not (isinstance(value, Real | np.bool_) and math.isfinite(value)):
             raise PluginError(
                 f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
                 LEAVE_OUT,
             )
     return {key: float(value) for key, value in given.items()}
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def measures_of(metrics: Mapping[str, Metric]) -> dict[str, Measure]:

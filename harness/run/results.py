@@ -30,9 +30,6 @@ from .estimates import Estimator, measures_of, summing, usable
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
-
-NONE = Estimate(np.nan, np.nan, np.nan, 0)
 
 
 @dataclass(eq=False, repr=False)
@@ -275,26 +272,6 @@ class Results:
             return pandas.DataFrame(columns).set_index("case")
         found = {name: asdict(estimate) for name, estimate in self.estimates.items()}
         return pandas.DataFrame.from_dict(found, orient="index")
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the measures in percent before and after the edit, with their intervals.
-
-        Returns the axes. Raises `ModuleNotFoundError` without matplotlib.
-        """
-        import matplotlib.pyplot as plt
-
-        ax = ax or plt.gca()
-        shown = [line for line in self.shown() if line.measure.unit == "%"]
-        names = [line.name for line in shown]
-        for when, fill in (("before", "none"), ("after", "full")):
-            found = [getattr(line, when) or NONE for line in shown]
-            value, low, high = (100 * np.array([(e.value, e.low, e.high) for e in found])).T
-            reach = np.abs([value - low, high - value])
-            ax.errorbar(value, names, xerr=reach, fmt="o", fillstyle=fill, capsize=3, label=when)
-        ax.invert_yaxis()
-        ax.set(title=self._title, xlabel="%")
-        ax.legend()
-        return ax
 
     def results(self) -> dict[str, Any]:
         """Return the results as JSON-ready data, under lm-evaluation-harness's kind of keys.

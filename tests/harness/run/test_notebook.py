@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pytest
 from msgspec import structs
 
@@ -35,13 +34,3 @@ def test_frames_have_each_estimate_and_the_values_that_it_is_the_mean_of(run):
     frame = run.to_frame(cases=True)
     assert list(frame.index) == run.planned
     assert frame["post_NS"].mean() == pytest.approx(run["NS"].value)
-
-
-def test_a_plot_has_each_percent_before_and_after(run):
-    ax = run.plot()
-    before, after = (container.lines[0].get_xdata() for container in ax.containers)
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert after[names.index("NS")] == pytest.approx(100 * run["NS"].value)
-    assert before[names.index("NS")] == pytest.approx(100 * run["pre_NS"].value)
-    assert "NKL" not in names
-    assert not np.isnan(after).any()
