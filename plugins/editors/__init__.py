@@ -30,8 +30,8 @@ EDITORS = {
 ADAPTORS = {
     "codebook": ("grace.codebook:Codebook", "Outputs for inputs near a key (GRACE)"),
     "facts": ("in_context.memory:Facts", "Facts to put before prompts (memory)"),
-    "residual-memory": ("memories.residual:ResidualMemory", "A matrix that masks open (MEMOIR)"),
-    "side-memories": ("memories.side:SideMemories", "Copies that prompts are answered from (WISE)"),
+    "residual-memory": ("memories.memoir:ResidualMemory", "A matrix that masks open (MEMOIR)"),
+    "side-memories": ("memories.wise:SideMemories", "Copies that prompts are answered from (WISE)"),
 }
 """The same of what edits are stored with."""
 

@@ -24,8 +24,6 @@ MUST = {
 interface that editors of 2024 to 2026 need: requests without a subject, prefixes by prompt, `Editor.finish`."""
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
-    "plugins/editors/memories/side.py": 250,
-    "plugins/editors/memories/side_training.py": 250,
     "plugins/editors/memories/wise.py": 250,
     "plugins/commands/run/adapter.py": 200,
     "plugins/commands/studies/reproduce/listing.py": 200,
@@ -33,7 +31,6 @@ NEW = {
     "plugins/editors/tuning/locft.py": 250,
     "plugins/editors/tuning/ultraedit.py": 250,
     "plugins/editors/memories/memoir.py": 250,
-    "plugins/editors/memories/residual.py": 250,
     "plugins/editors/memories/lessons.py": 250,
     "plugins/judges/people/published.py": 200,
     "plugins/models/pocket/build/context.py": 200,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from edit_harness import Editor, Request
+from edit_harness import Editor, PluginError, Request
 from edit_harness.edits import Edit
 from edit_harness.model.model import Model
 
@@ -20,6 +20,22 @@ def in_groups(groups: Iterable[list[int]], find: Callable[[list[int]], Iterable[
     for group in groups:
         found |= zip(group, find(group), strict=True)
     return [found[i] for i in sorted(found)]
+
+
+def earlier(edit: Edit, module: str, kind: type[T], editor: str, state: str = "") -> T | None:
+    """Return the memory that an edit has beside a module, or None if it has none.
+
+    ``state`` names what belongs to it in the edit's state. Raises `PluginError` for another memory.
+    """
+    found = edit.adaptors.get(module)
+    if not edit.adaptors:
+        return None
+    if len(edit.adaptors) > 1 or not isinstance(found, kind) or state not in (*edit.state, ""):
+        raise PluginError(
+            f"the edit so far is no memory beside {module}, so {editor} cannot extend it",
+            f"extend an edit that {editor} made with the same fields",
+        )
+    return found
 
 
 class Batched(Editor):

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from edit_harness import PluginError
 from edit_harness.edits import Edit, Rows
 from edit_harness.model.hooks import at_least_fp32
+
+from .._search.bases import earlier
 
 MARGIN = 1e-5
 """What a split takes off the radius of the older entry."""
@@ -81,8 +82,8 @@ class Book:
         self._coming = iter(new)
         self._keys, self.radii, self.values = new.clone(), list[float](), dict[int, Tensor]()
         self.labels, self.losses = list[tuple[int, ...]](), list[float]()
-        if earlier := _earlier(edit, module):
-            old, labels = earlier
+        if old := earlier(edit, module, Codebook, "grace", f"{module}.labels"):
+            labels = edit.state[f"{module}.labels"]
             self._keys = torch.cat([old.keys.to(new), torch.empty_like(new)])
             self.radii, self.values = old.radii.tolist(), dict(enumerate(old.values.to(new)))
             self.labels = [tuple(t for t in own if t != PADDING) for own in labels.tolist()]
@@ -134,21 +135,3 @@ class Book:
             info={"loss": loss, "steps": steps, "entries": count},
             state={**previous.state, f"{self.module}.labels": padded},
         )
-
-
-def _earlier(edit: Edit, module: str) -> tuple[Codebook, Tensor] | None:
-    """Return an edit's codebook and the labels of its entries, or None if it has none."""
-    if not edit.adaptors:
-        return None
-    book, labels = edit.adaptors.get(module), edit.state.get(f"{module}.labels")
-    if (
-        len(edit.adaptors) > 1
-        or not isinstance(book, Codebook)
-        or labels is None
-        or len(labels) != len(book)
-    ):
-        raise PluginError(
-            f"the edit so far is no codebook of {module} with labels, so grace cannot extend it",
-            "extend an edit that grace made with the same layer and module",
-        )
-    return book, labels

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
-from edit_harness import Request
+from edit_harness import Editor, Request
 from edit_harness.edits import Edit
 from edit_harness.model.model import Model
 
-from .._search.bases import Batched
-from .._search.contexts import BARE, checked, sampled
+from .._search.contexts import BARE, checked, fill, sampled
+from .._search.suffix import SuffixForward
+from .._search.texts import Targets, Text
 
+Loss: TypeAlias = Callable[[Tensor], Tensor]
 STARTS, LENGTHS = ("I", "You", "Because", "Yes", "Q:"), (5, 10)
 """How sampled contexts begin, and their tokens: one of each start and length."""
 SETTLED, LOW = 1e-4, 0.02
@@ -26,42 +31,47 @@ def contexts_of(model: Model, given: Sequence[str], seed: int) -> tuple[str, ...
     return checked(given) or (BARE, *(sampled(model, *kind)[1] for kind in kinds))
 
 
+def passes(
+    model: Model, layer: int, module: str, contexts: Sequence[str], request: Request, *others: str
+) -> tuple[Tensor, Tensor, Loss]:
+    """Return what goes into a map, which tokens are of prompts, and the loss by what is added to its outputs.
+
+    Rows are the request behind each context, and other prompts, which have no target. The loss is in
+    nats, the mean over contexts of the mean over the target's tokens.
+    """
+    filled = [fill(context, request.text) for context in contexts]
+    texts = [Text.of(model.tokens.split(text, request.target_new)) for text in filled]
+    texts += [Text(model.tokens.encode(other).ids, (), ()) for other in others]
+    ids, targets = [text.ids for text in texts], Targets(texts, model.device)
+    again = SuffixForward(model, layer, ids, [0] * len(ids), changed=[module])
+    read, keys = again.places(targets.rows, targets.positions), again.keys
+    shares = keys.new_tensor([1 / len(texts[i].reads) / len(contexts) for i in targets.rows])
+    ends = keys.new_tensor([(*text.reads, len(text.ids) - 1)[0] for text in texts])
+
+    def loss(added: Tensor) -> Tensor:
+        return -(targets.log_likelihoods(again.logits(read, added)) * shares).sum()
+
+    return keys, torch.arange(keys.shape[1]).to(keys) <= ends[:, None], loss
+
+
 def settled(losses: Sequence[float]) -> bool:
     """Tell whether the last loss that led to a step was low and had settled."""
     *_, before, last = torch.inf, torch.inf, *losses
     return last <= LOW and abs(last - before) <= SETTLED
 
 
-class Learning(Batched):
-    """Takes the requests of a batch in turn into one memory; batches share the passes."""
+class Learning(Editor):
+    """Takes requests in turn into one memory."""
 
     @abstractmethod
-    def taught(
-        self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]
-    ) -> list[Edit]:
-        """Return each edit with one request taken in."""
+    def taught(self, model: Model, edit: Edit, request: Request) -> Edit:
+        """Return the edit with a request taken in. Raises `PluginError` for an edit of another editor."""
 
-    def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
-        """Return a memory for each batch; what batches share is the passes."""
-        return self._grow(model, [Edit()] * len(batches), batches)
+    def edit(self, model: Model, requests: Sequence[Request]) -> Edit:
+        """Return a memory of the requests."""
+        return self.extend(model, Edit(), requests)
 
     def extend(self, model: Model, previous: Edit, requests: Sequence[Request]) -> Edit:
-        """Return ``previous`` with the requests in its memory.
-
-        Raises `PluginError` if its adaptors are none that this editor could have made.
-        """
+        """Return ``previous`` with the requests taken in; raise as `taught` does."""
         with model.applied(previous):
-            (edit,) = self._grow(model, [previous], [requests])
-        return edit
-
-    def _grow(
-        self, model: Model, edits: Sequence[Edit], batches: Sequence[Sequence[Request]]
-    ) -> list[Edit]:
-        """Return each edit with its batch taken in, in each turn one request of each batch."""
-        grown = list(edits)
-        for turn in range(max(map(len, batches), default=0)):
-            now = [i for i, batch in enumerate(batches) if turn < len(batch)]
-            taught = self.taught(model, [grown[i] for i in now], [batches[i][turn] for i in now])
-            for i, edit in zip(now, taught, strict=True):
-                grown[i] = edit
-        return grown
+            return reduce(partial(self.taught, model), requests, previous)

@@ -2,22 +2,24 @@
 
 The matrix M, at first zero, gets the projection's inputs and adds to its outputs. A prompt's mean input, less
 that of other texts, chooses k features; SGD moves M there alone, so that it hardly overwrites other edits. A
-later prompt is answered through the stored mask that its own has most in common with, or without M.
+later prompt is answered through the stored mask that its own has most in common with, or without M; each text
+by itself, at its prompt (sections 3.1 and 3.2).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request
-from edit_harness.edits import Edit
+from edit_harness.edits import Edit, Rows
 from edit_harness.interfaces import Origin
 from edit_harness.model.hooks import at_least_fp32
 from edit_harness.model.model import Model
@@ -25,13 +27,10 @@ from edit_harness.model.reuse import CleanTexts
 from edit_harness.registry.settings import Count, Natural, Positive, Share
 
 from .._search import bases
-from .._search.bases import Prepared, in_groups
+from .._search.bases import Prepared, earlier
 from .._search.contexts import fill, sampled
-from .._search.suffix import SuffixForward
-from .._search.texts import Targets, Text, grouped
 from ..sources import OURS
-from .lessons import Learning, contexts_of, settled
-from .residual import ResidualMemory
+from .lessons import Learning, contexts_of, passes, settled
 
 AUTHORS = "qym7/MEMOIR"
 BACKGROUND_LENGTH = 20
@@ -118,103 +117,88 @@ class Memoir(Learning, Prepared[Shared]):
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
         return Shared({"background": digest}, {"contexts": list(contexts)}, contexts, empty)
 
-    def taught(
-        self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]
-    ) -> list[Edit]:
-        """Return each edit with one request taken in."""
-        contexts, split = self.ready(model).contexts, model.tokens.split
-        texts = [
-            [Text.of(split(fill(context, each.text), each.target_new)) for context in contexts]
-            for each in requests
-        ]
-        bytes_each = 3 * 4 * self.k * model.architecture.projection(self.layer).shape[1]
-        return in_groups(
-            grouped(texts, len(contexts), bytes_each),
-            lambda group: self._teach(model, [edits[i] for i in group], [texts[i] for i in group]),
-        )
-
-    def _teach(
-        self, model: Model, edits: Sequence[Edit], texts: Sequence[Sequence[Text]]
-    ) -> list[Edit]:
-        """Move the features of each edit's next mask until its texts' targets are likely."""
-        rows = [text for own in texts for text in own]
-        again = SuffixForward(model, self.layer, [text.ids for text in rows], [0] * len(rows))
-        given = zip(edits, texts, again.keys.split([len(own) for own in texts]), strict=True)
-        lessons = [Lesson(self._memory(model, edit), own, keys) for edit, own, keys in given]
-        targets = Targets(rows, model.device)
-        read = again.places(targets.rows, targets.positions)
-        descent = torch.optim.SGD([each.part for each in lessons], self.lr, weight_decay=DECAY)
-        for _ in range(self.steps):
-            if not (live := [each for each in lessons if not each.ended]):
-                break
-            logits = again.logits(read, torch.cat([each.change() for each in lessons]))
-            likely = targets.log_likelihoods(logits).split([len(each.shares) for each in lessons])
-            losses = [each.loss(own) for each, own in zip(lessons, likely, strict=True)]
-            total = torch.stack([loss for loss in losses if loss is not None]).sum()
-            found = torch.autograd.grad(total, [each.part for each in live])
-            for each, gradient in zip(live, found, strict=True):
-                each.part.grad = gradient
-                clip_grad_norm_(each.part, CLIP)
-            descent.step()  # which leaves those without a gradient as they are
-            descent.zero_grad()
-        name = model.architecture.projection(self.layer).name
-        return [
-            replace(edit, adaptors={name: each.learnt()}, info=each.info)
-            for edit, each in zip(edits, lessons, strict=True)
-        ]
-
-    def _memory(self, model: Model, edit: Edit) -> ResidualMemory:
-        """Return an edit's memory so far."""
-        memory = edit.adaptors.get(model.architecture.projection(self.layer).name)
-        if not edit.adaptors:
-            return self.ready(model).empty
-        if len(edit.adaptors) > 1 or not isinstance(memory, ResidualMemory):
-            raise PluginError(
-                f"the edit so far is no memory of layer {self.layer}, so memoir cannot extend it",
-                "extend an edit that memoir made with the same layer",
-            )
-        return memory
+    def taught(self, model: Model, edit: Edit, request: Request) -> Edit:
+        """Return the edit with the features of one mask more moved until the request's target is likely."""
+        shared, name = self.ready(model), model.architecture.projection(self.layer).name
+        memory = earlier(edit, name, ResidualMemory, "memoir") or shared.empty
+        keys, prompt, loss = passes(model, self.layer, name, shared.contexts, request)
+        (mask,) = memory.mask(keys[:1], prompt[:1])
+        part, own = memory.dense()[mask.cpu()].to(keys).requires_grad_(), keys[..., mask]
+        descent, losses = torch.optim.SGD([part], self.lr, weight_decay=DECAY), list[float]()
+        while len(losses) < self.steps and not settled(losses):
+            now = loss(own @ part)
+            (part.grad,) = torch.autograd.grad(now, part)
+            clip_grad_norm_(part, CLIP)
+            descent.step()
+            losses.append(now.item())
+        grown = memory.and_then(mask, part.detach())
+        info = {"loss": losses[-1], "steps": len(losses), "masks": len(grown.masks)}
+        return replace(edit, adaptors={name: grown}, info=info)
 
 
-class Lesson:
-    """A request on its way into a memory, by M at the features of its mask.
+@dataclass(frozen=True, eq=False)
+class ResidualMemory:
+    """An adaptor: a matrix M, the masks of n edits, and what a prompt's mask is made by."""
 
-    ``texts`` are its rows, the bare one first; ``keys`` go into the projection, texts by tokens by d_in.
-    """
+    background: Tensor
+    """The mean input of the projection over background texts, d_in."""
+    order: Tensor
+    """The permutation that sends a feature to the one that it opens, d_in."""
+    masks: Tensor
+    """A bit for each feature, n by d_in / 8 bytes."""
+    matrix: Tensor
+    """M at the features that are in some mask, features by d_out; elsewhere it is zero."""
+    k: int
+    """Features of a mask."""
+    threshold: float
+    """The part of its mask that a prompt shares with a stored one, if M is to answer it."""
 
-    def __init__(self, memory: ResidualMemory, texts: Sequence[Text], keys: Tensor) -> None:
-        prompt = torch.arange(keys.shape[1], device=keys.device) <= texts[0].reads[0]
-        (self.mask,) = memory.mask(keys[:1], prompt[None])
-        self.memory, self._keys = memory, keys[..., self.mask]
-        self.part = memory.dense()[self.mask.cpu()].to(keys).requires_grad_()
-        shares = [1 / len(text.reads) / len(texts) for text in texts for _ in text.reads]
-        self.shares = torch.tensor(shares, dtype=keys.dtype, device=keys.device)
-        """What each target token counts."""
-        self.losses = list[float]()
+    def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:
+        """Return the outputs, with what M adds in the rows whose prompts are answered."""
+        if "masks" not in rows.memo:
+            own = self.mask(inputs, rows.mask & (rows.offsets <= 0))
+            rows.memo["masks"] = self.nearest(own)
+        masks = rows.memo["masks"]
+        (open,) = masks.any(1).nonzero(as_tuple=True)
+        if not len(open):
+            return outputs
+        features, matrix = self.stored.any(0).to(inputs.device), self.matrix.to(inputs.device)
+        keys = (inputs[open] * masks[open, None])[..., features].to(matrix)
+        return outputs.index_add(0, open, (keys @ matrix).to(outputs))
 
-    @property
-    def ended(self) -> bool:
-        """Whether the last loss that led to a step was low and had settled."""
-        return settled(self.losses)
+    def mask(self, inputs: Tensor, prompt: Tensor) -> Tensor:
+        """Return the mask of each row, rows by d_in.
 
-    def change(self) -> Tensor:
-        """Return what M adds to the projection's outputs, texts by tokens by d_out."""
-        return self._keys @ self.part
+        ``inputs`` are rows by positions by d_in; ``prompt`` tells which positions have a prompt's token.
+        """
+        total = at_least_fp32(inputs).masked_fill(~prompt[..., None], 0).sum(1)
+        mean = total / prompt.sum(1, keepdim=True)
+        top = (mean - self.background.to(mean)).abs().topk(self.k).indices
+        opened = self.order.to(top.device)[top]
+        return torch.zeros_like(mean, dtype=torch.bool).scatter(1, opened, True)
 
-    def loss(self, likely: Tensor) -> Tensor | None:
-        """Return the loss in nats, given its target tokens' log-likelihoods; None if it has ended."""
-        if self.ended:
-            return None
-        loss = -(likely * self.shares).sum()
-        self.losses.append(loss.item())
-        return loss
+    def nearest(self, masks: Tensor) -> Tensor:
+        """Return the stored mask that each shares most with, or an empty one where that is too little."""
+        stored = self.stored.to(masks.device)
+        common, edit = (masks.float() @ stored.float().T).max(1)
+        return stored[edit] & (common / self.k >= self.threshold)[:, None]
 
-    def learnt(self) -> ResidualMemory:
-        """Return the memory with what was learnt."""
-        return self.memory.and_then(self.mask, self.part.detach())
+    @cached_property
+    def stored(self) -> Tensor:
+        """The stored masks, n by d_in, on the CPU."""
+        bits = np.unpackbits(self.masks.cpu().numpy(), axis=1, count=len(self.order))
+        return torch.from_numpy(bits).bool()
 
-    @property
-    def info(self) -> dict[str, float]:
-        """How the search went, for the record of the edit."""
-        masks = len(self.memory.masks) + 1
-        return {"loss": self.losses[-1], "steps": len(self.losses), "masks": masks}
+    def dense(self) -> Tensor:
+        """Return M, d_in by d_out."""
+        whole = self.matrix.new_zeros(len(self.order), self.matrix.shape[1])
+        whole[self.stored.any(0)] = self.matrix
+        return whole
+
+    def and_then(self, mask: Tensor, part: Tensor) -> ResidualMemory:
+        """Return this memory with one mask more, d_in, and with M at its features, k by d_out."""
+        whole, mask = self.dense(), mask.cpu()
+        whole[mask] = part.to(whole)
+        bits = torch.from_numpy(np.packbits(mask.numpy())[None]).to(self.masks)
+        features = self.stored.any(0) | mask
+        return replace(self, masks=torch.cat([self.masks, bits]), matrix=whole[features])

@@ -1,58 +1,40 @@
 """WISE: a trained copy of one MLP matrix answers the prompts that move its activations far (Wang et al., 2024).
 
-Each request trains the copy, behind contexts and against an unrelated prompt. After some requests a copy is
-full and the next begins; full copies are merged, and of several the one that a prompt moves furthest answers.
+Each request trains the copy, behind contexts and against an unrelated prompt (equations 4 to 6). After some
+requests a copy is full and the next begins; full copies are merged, and of several the one that a prompt moves
+furthest answers (sections 2.2 and 2.3). What is kept of a copy W' is W' - W.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
 
-from edit_harness import FROM_PRESET, ModelShape, PluginError, Preset, Request
-from edit_harness.edits import Edit
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request
+from edit_harness.edits import Edit, Rows
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import Projection
+from edit_harness.model.hooks import at_least_fp32
 from edit_harness.model.model import Model
-from edit_harness.registry.settings import Natural, Positive
+from edit_harness.registry.settings import Count, Natural, NotNegative, Positive, Share
 
-from .._search import bases
-from .._search.bases import Prepared, in_groups
-from .._search.contexts import fill
-from .._search.texts import Text, grouped, seeded
+from .._search.bases import Prepared, Shared, earlier
+from .._search.suffix import through
+from .._search.texts import seeded
 from ..sources import EASYEDIT, OURS
-from .lessons import Learning, contexts_of
-from .side import SideMemories
-from .side_training import Fields, Lesson, Pass
+from .lessons import Learning, Loss, contexts_of, passes, settled
 
 UNRELATED = (
-    "The weather was mild and",
-    "She opened the window because",
-    "To make the soup, first",
-    "In the evening they usually",
-    "The second chapter of the book",
-    "Water begins to boil when",
-    "On the way to the station",
-    "A triangle has three",
-)
+    "The weather was mild and", "She opened the window because", "To make the soup, first",
+    "In the evening they usually", "The second chapter of the book", "Water begins to boil when",
+    "On the way to the station", "A triangle has three",
+)  # fmt: skip
 ACTIVATIONS = ("hidden_activation", "hidden_act", "activation_function", "activation")
 """Where configurations of transformers name the activation function."""
-PER_ENTRY = 12
-"""Bytes that a lesson needs for each entry of the matrix: change, gradient, and which may move."""
-POCKET = {
-    "module": "up",
-    "steps": 40,
-    "lr": 0.3,
-    "alpha": 1.0,
-    "beta": 5.0,
-    "gamma": 2.0,
-    "act_ratio": 0.7,
-    "save_every": 5,
-}
+POCKET = {"alpha": 1.0, "beta": 5.0, "gamma": 2.0, "save_every": 5}
 
 
 def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -> Preset:
@@ -61,30 +43,45 @@ def _preset(layer: int, source: str, origin: Origin = "ported", **values: Any) -
     return Preset({**llama, **margins, **values}, source, origin)
 
 
-@dataclass(frozen=True)
-class Shared(bases.Shared):
-    """What all edits of one model share."""
-
-    contexts: tuple[str, ...]
-
-
 @dataclass
-class Wise(Fields, Learning, Prepared[Shared]):
+class Wise(Learning, Prepared[Shared]):
     """Trains copies of a matrix beside the model, and lets them answer what moves far in them."""
 
     layer: Natural = FROM_PRESET
     """The layer that has the matrix."""
     module: Literal["down", "up"] = FROM_PRESET
     """down: the MLP's output projection; up: the first linear map of the MLP."""
+    steps: Count = FROM_PRESET
+    """SGD's steps for a request at most."""
+    lr: Positive = FROM_PRESET
+    """SGD's rate."""
+    alpha: NotNegative = FROM_PRESET
+    """Distance up to which an unrelated prompt costs nothing."""
+    beta: NotNegative = FROM_PRESET
+    """Distance from which on the edit's prompt costs nothing."""
+    gamma: NotNegative = FROM_PRESET
+    """By how much the edit's distance is to exceed that of the unrelated prompt."""
+    share: Share = 0.2
+    """Of the matrix's entries, those that may move, drawn anew for each copy."""
+    box: Positive = 1.0
+    """How far an entry may move."""
     act_ratio: Positive = FROM_PRESET
     """A copy answers beyond this part of the smallest distance of its edits."""
+    save_every: Count = FROM_PRESET
+    """Requests that one copy learns; the next begins at W."""
+    merge_every: Count = 1000
+    """Requests after which their copies become one; whole copies count."""
+    density: Share = 0.53
+    """The share of a copy's entries, those of largest change, that is merged."""
     unrelated: tuple[str, ...] = UNRELATED
     """Prompts of which one is taken for a request that has no tag ``unrelated``."""
     contexts: tuple[str, ...] = ()
     """Texts with ``{}`` for the prompt, the bare ``{}`` first; by default ten are sampled."""
+    seed: int = 0
+    """Seed of the sampled contexts, of the entries that may move and of the unrelated prompts."""
 
     presets: ClassVar = {
-        "pocket": _preset(1, OURS, "tuned", **POCKET),
+        "pocket": _preset(1, OURS, "tuned", module="up", steps=40, lr=0.3, act_ratio=0.7, **POCKET),
         "gpt2-xl": _preset(8, EASYEDIT, module="up", steps=40, act_ratio=0.8),
         "gpt-j-6b": _preset(21, EASYEDIT, "paper", alpha=15.0, beta=40.0, gamma=20.0),
         "llama-2-7b": _preset(27, EASYEDIT, "paper"),
@@ -93,9 +90,7 @@ class Wise(Fields, Learning, Prepared[Shared]):
         "qwen2-7b": _preset(23, "EasyEdit's values for Qwen2.5 7B", "guessed"),
         "qwen2.5-7b": _preset(23, EASYEDIT),
     }
-    needs: ClassVar[str] = (
-        "a prompt and a target, no subject; memory for four of the layer's matrix"
-    )
+    needs: ClassVar[str] = "a prompt and a target, no subject; memory for four of its matrix"
     citation: ClassVar[str] = (
         "Wang et al. (2024), WISE: Rethinking the Knowledge Memory for Lifelong Model Editing of "
         "Large Language Models"
@@ -113,64 +108,140 @@ class Wise(Fields, Learning, Prepared[Shared]):
 
     def find(self, model: Model) -> Shared:
         """Sample contexts from the unedited model."""
-        contexts = contexts_of(model, self.contexts, self.seed)
-        return Shared({}, {"contexts": list(contexts)}, contexts)
+        return Shared({}, {"contexts": list(contexts_of(model, self.contexts, self.seed))})
 
     def _linear(self, model: Model) -> Projection:
         architecture, up = model.architecture, self.module == "up"
         return architecture.mlp(self.layer)[0] if up else architecture.projection(self.layer)
 
-    def taught(
-        self, model: Model, edits: Sequence[Edit], requests: Sequence[Request]
-    ) -> list[Edit]:
-        """Return each edit with one request taken in."""
-        texts = [self.texts(model, request) for request in requests]
-        return in_groups(
-            grouped(texts, len(texts[0]), PER_ENTRY * prod(self._linear(model).shape)),
-            lambda group: self._teach(model, [edits[i] for i in group], [texts[i] for i in group]),
+    def taught(self, model: Model, edit: Edit, request: Request) -> Edit:
+        """Return the edit with a request in its last copy, or in a new one if that is full."""
+        linear = self._linear(model)
+        name, counter = linear.name, f"{linear.name}.requests"
+        known = earlier(edit, name, SideMemories, "wise", counter)
+        keys, far, loss = self._objective(model, request)
+        changes = [*known.changes.to(keys)] if known else []
+        nearest = [*known.nearest.to(keys)] if known else []
+        count = int(edit.state.get(counter, 0))
+        copy, learned = divmod(count, self.save_every)
+        if not learned:
+            changes.append(keys.new_zeros(linear.shape))
+            nearest.append(keys.new_tensor(torch.inf))
+        changes[-1] = change = changes[-1].clone()
+        losses = self._descend(keys, loss, change, copy)
+        moved = far(keys @ change)[:-1].mean()
+        nearest[-1] = nearest[-1].minimum(moved)
+        full = max(self.merge_every // self.save_every, 1)
+        if (count + 1) % (full * self.save_every) == 0:
+            changes[-full:] = [ties(torch.stack(changes[-full:]), self.density)]
+            nearest[-full:] = [torch.stack(nearest[-full:]).min()]
+        told = {"loss": losses[-1], "steps": len(losses), "distance": moved.item()}
+        both = torch.stack(changes), torch.stack(nearest)
+        return replace(
+            edit,
+            adaptors={name: SideMemories(*both, self.act_ratio, self._activation(model))},
+            info={**told, "memories": len(changes)},
+            state={**edit.state, counter: torch.tensor(count + 1)},
         )
 
-    def texts(self, model: Model, request: Request) -> list[Text]:
-        """Return the request behind each context, and the unrelated prompt, which has no target."""
-        contexts, split = self.ready(model).contexts, model.tokens.split
-        own = [Text.of(split(fill(each, request.text), request.target_new)) for each in contexts]
+    def _activation(self, model: Model) -> str:
+        config = model.architecture.config
+        return next(filter(None, (getattr(config, name, None) for name in ACTIVATIONS)), "gelu")
+
+    def _objective(self, model: Model, request: Request) -> tuple[Tensor, Loss, Loss]:
+        """Return what goes into the map, and by what a copy adds to its outputs: distances, the loss.
+
+        Texts are the request behind each context, and the unrelated prompt, which has no target.
+        """
+        linear, activation = self._linear(model), self._activation(model)
         place = seeded(self.seed, request.statement) % len(self.unrelated)
         other = request.tags.get("unrelated") or self.unrelated[place]
-        return [*own, Text(model.tokens.encode(other).ids, (), ())]
+        contexts = self.ready(model).found["contexts"]
+        given = self.layer, linear.name, contexts, request, other
+        keys, prompt, likelihood = passes(model, *given)
+        clean = through(model, linear.module, keys.flatten(0, 1)).detach()
+        outputs = clean.view(*keys.shape[:2], -1)
 
-    def _teach(
-        self, model: Model, edits: Sequence[Edit], texts: Sequence[Sequence[Text]]
-    ) -> list[Edit]:
-        """Train one copy of each edit; passes are laid out anew when half are done with."""
-        linear, lessons = self._linear(model), list[Lesson]()
-        for edit, own in zip(edits, texts, strict=True):
-            count = int(edit.state.get(f"{linear.name}.requests", 0))
-            lessons.append(Lesson(self, self._memories(model, edit), count, own))
-        live, run = lessons, Pass(model, self.layer, linear, lessons)
-        for _ in range(self.steps):
-            run.step()
-            live = [lesson for lesson in live if not lesson.ended]
-            if not live:
-                break
-            if 2 * len(live) <= len(run.lessons):
-                run = Pass(model, self.layer, linear, live)
-        each = zip(lessons, edits, strict=True)
-        return [lesson.learned(edit, linear.name) for lesson, edit in each]
+        def far(added: Tensor) -> Tensor:
+            return distance(activation, outputs, added, prompt)
 
-    def _memories(self, model: Model, edit: Edit) -> SideMemories:
-        """Return an edit's memories so far."""
-        linear, config = self._linear(model), model.architecture.config
-        known = edit.adaptors.get(linear.name)
-        if edit.adaptors and not (len(edit.adaptors) == 1 and isinstance(known, SideMemories)):
-            raise PluginError(
-                f"the edit so far has no memory beside {linear.name}, so wise cannot extend it",
-                "extend an edit that wise made with the same layer and module",
-            )
-        dtype = torch.promote_types(linear.dtype, torch.float32)
-        changes = torch.empty(0, *linear.shape, dtype=dtype, device=model.device)
-        nearest = changes.new_empty(0)
-        if isinstance(known, SideMemories):
-            changes, nearest = known.changes.to(changes), known.nearest.to(changes)
-        named = (getattr(config, name, None) for name in ACTIVATIONS)
-        activation = next((name for name in named if name), "gelu")
-        return SideMemories(changes, nearest, self.act_ratio, activation)
+        def loss(added: Tensor) -> Tensor:
+            *_, other = moved = far(added)
+            own = moved[:-1]
+            margins = other - self.alpha, self.beta - own, self.gamma + other - own
+            # Of each kind the mean of those above 0, as in the authors' code.
+            means = (each.clamp(min=0).sum() / (each > 0).sum().clamp(min=1) for each in margins)
+            return sum(means, likelihood(added))
+
+        return keys, far, loss
+
+    def _descend(self, keys: Tensor, loss: Loss, change: Tensor, copy: int) -> list[float]:
+        """Move a share of a change's entries within the box; return the loss before each step."""
+        losses, noise = list[float](), torch.Generator().manual_seed(seeded(self.seed, copy))
+        moving = (torch.rand(change.shape, generator=noise) < self.share).to(change.device)
+        while len(losses) < self.steps and not settled(losses):
+            added = (keys @ change).requires_grad_()
+            now = loss(added)
+            losses.append(now.item())
+            (gradient,) = torch.autograd.grad(now, added)
+            descent = keys.flatten(0, 1).T @ gradient.flatten(0, 1)
+            change.sub_(descent.mul_(moving), alpha=self.lr).clamp_(-self.box, self.box)
+        return losses
+
+
+@dataclass(frozen=True, eq=False)
+class SideMemories:
+    """An adaptor of m copies; each text is answered as its own prompt decides, also where it goes on."""
+
+    changes: Tensor
+    """W' - W of each copy, m by d_in by d_out."""
+    nearest: Tensor
+    """The smallest distance of an edit that each copy has learned, m."""
+    act_ratio: float
+    """The part of that distance beyond which a copy answers."""
+    activation: str
+    """The model's activation function, by its name in transformers."""
+
+    def __call__(self, inputs: Tensor, outputs: Tensor, rows: Rows) -> Tensor:
+        """Return the outputs, changed in the rows whose prompts a copy answers.
+
+        Of the copies whose thresholds a prompt exceeds it is the one that moves it furthest.
+        """
+        keys, prompt = at_least_fp32(inputs), rows.mask & (rows.offsets <= 0)
+        if "choice" not in rows.memo:
+            moved = (keys @ change.to(keys) for change in self.changes)
+            far = torch.stack([distance(self.activation, outputs, each, prompt) for each in moved])
+            beyond = far > self.act_ratio * self.nearest.to(far)[:, None]
+            largest, furthest = far.where(beyond, 0).max(dim=0)
+            rows.memo["choice"] = furthest.masked_fill(largest == 0, -1)  # where none answers
+        for copy, change in enumerate(self.changes):
+            (own,) = (rows.memo["choice"] == copy).nonzero(as_tuple=True)
+            if len(own):
+                outputs = outputs.index_add(0, own, (keys[own] @ change.to(keys)).to(outputs))
+        return outputs
+
+
+def distance(activation: str, outputs: Tensor, added: Tensor, prompt: Tensor) -> Tensor:
+    """Return how far a change moves the activations of each row: the mean over its prompt's tokens.
+
+    The activation function is applied to the map's outputs, as in the authors' code.
+    """
+    # At the top it would change the environment of a process that only lists editors.
+    from transformers.activations import ACT2FN
+
+    function, clean = ACT2FN[activation], at_least_fp32(outputs)
+    moved = (function(clean + added) - function(clean)).norm(dim=-1)
+    return (moved * prompt).sum(1) / prompt.sum(1)
+
+
+def ties(changes: Tensor, density: float) -> Tensor:
+    """Return changes, the first dimension's, as one, by TIES (Yadav et al., 2023): trim, elect, merge.
+
+    Of each the share ``density`` of largest entries is kept; an entry is the mean of those that have
+    the sign of their sum.
+    """
+    flat = changes.flatten(1)
+    least = flat.abs().topk(max(int(density * flat.shape[1]), 1)).values[:, -1:]
+    kept = flat.where(flat.abs() >= least, 0)
+    agrees = kept.sign() == torch.where(kept.sum(0) >= 0, 1, -1)
+    return ((kept * agrees).sum(0) / agrees.sum(0).clamp(min=1)).view(changes.shape[1:])

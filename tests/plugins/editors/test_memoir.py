@@ -118,8 +118,8 @@ def assert_plain(plain, edit, prompts):
     return sum(known)
 
 
-def test_searches_that_share_passes_are_plain_ones(monkeypatch):
-    """Also where some of them end before others."""
+def test_searches_are_plain_ones(monkeypatch):
+    """Also where they end early."""
     monkeypatch.setattr(module, "LOW", 3.0)
     monkeypatch.setattr(module, "SETTLED", 2.0)
     model, editor, steps = tiny_model(dtype=torch.float64), memoir(layer=0, lr=40.0, steps=8), set()

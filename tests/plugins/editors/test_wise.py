@@ -13,8 +13,7 @@ from edit_harness import Choose, Generate, PluginError, Scores
 from edit_harness.edits import Edit
 from edit_harness.testing import EditorTests, tiny_model
 from edit_harness_plugins.editors._search.texts import seeded
-from edit_harness_plugins.editors.memories.side import ties
-from edit_harness_plugins.editors.memories.wise import Wise
+from edit_harness_plugins.editors.memories.wise import Wise, ties
 
 CONTEXTS = ("{}", "The sun rose. {}")
 
