@@ -86,7 +86,7 @@ class MQuAKE(FileTask):
     version: ClassVar[str] = "0.1"
     metrics = ("multi-hop", "success", "judging")
     judge = "match"
-    protocol = (
+    asks = (
         "Edited facts are scored after their cloze prompts, new and old object. Questions are answered "
         f"greedily, in {MOST_TOKENS} tokens at most and up to the end of the line, behind answered ones. "
         "A judge compares the answer with the new one and its aliases, and with the old one and its "
