@@ -72,7 +72,8 @@ class MQuAKE(FileTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file, such as one on the hub:
+    hf://OWNER/NAME/FILE@REVISION."""
     demonstrations: str = "auto"
     """Answered questions before each question: "auto" (built-in, and none for the model's own sample),
     "built-in", "none", or a text file."""

@@ -10,19 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edit_harness import Case, Choose, DataError, Probe, Request
+from edit_harness import Case, DataError, Request
 from edit_harness_plugins import inputs
 
 from ._files.published import Published, hosted
 from ._files.records import Entry, Record, cut_out, unedited, unplaced
-from ._files.wild import OF_BOTH, WildTask
+from ._files.wild import FORCED, OF_BOTH, WildTask, answered
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 ASKED = (
-    "Each question is followed by one space and one answer, whose tokens are predicted one by one "
-    "from the right ones before them, before the edit and after it: the edited question and its "
-    "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
-    f"question mark behind it, with its gold answer (neighborhood). {OF_BOTH}"
+    f"{FORCED}a question of NaturalQuestions, with a question mark behind it, with its gold answer "
+    f"(neighborhood). {OF_BOTH}"
 )
 
 
@@ -74,9 +72,8 @@ class ZsRE(WildTask):
             ("paraphrase", record["rephrase"], new),
             ("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
         )
-        probes = tuple(Probe(role, Choose(text, (answer,))) for role, text, answer in asked)
         prompt = cut_out(record["src"], record["subject"])
-        return Case(name, (Request(prompt, record["subject"], new, true),), probes)
+        return Case(name, (Request(prompt, record["subject"], new, true),), answered(asked))
 
 
 @dataclass

@@ -7,7 +7,7 @@ worth is measured by `edit_harness_plugins.metrics.wild`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,11 +21,21 @@ STOPS = (".", "\n")
 ASKED = ("efficacy", "paraphrase", "neighborhood")
 CONTEXTS = {"question": "{}", "qa_inst": "Please answer the question:\n\nQ: {}\nA:"}
 """What stands around a prompt, in the paper's names; the third, a chat template, is --chat-template."""
+FORCED = (
+    "Each question is followed by one space and one answer, whose tokens are predicted one by one from the "
+    "right ones before them, before the edit and after it: the edited question and its rephrasing, with the "
+    "answer that is written, and "
+)
 OF_BOTH = (
     "With protocol=wild, the edited prompt, the rephrased and the other ones are continued instead, greedily, "
     "before the edit and after it; with protocol=both, too. The answer is what stands before the first full "
     "stop, line break or end of text, of 50 tokens at most. Right is the normalised target, exactly."
 )
+
+
+def answered(asked: Iterable[tuple[str, str, str]]) -> tuple[Probe, ...]:
+    """Return probes of roles, questions and their right answers, for teacher forcing."""
+    return tuple(Probe(role, Choose(text, (answer,))) for role, text, answer in asked)
 
 
 @dataclass

@@ -53,7 +53,8 @@ class CounterFact(WildTask):
     data: str = "auto"
     """"auto" (the model's own sample, if it brings one), "download", "multi_counterfact" (MEMIT's
     20,877 records without conflicting edits; of other data --edit-conflicts drop leaves those out),
-    or a .json or .jsonl file in the layout of CounterFact or of EasyEdit's counterfact-edit.json."""
+    or a .json or .jsonl file (hf://OWNER/NAME/FILE@REVISION too) in the layout of CounterFact or of EasyEdit's
+    counterfact-edit.json."""
     generation: Natural = 0
     """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
     MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost

@@ -101,7 +101,8 @@ class RippleEdits(FileTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file, such as one on the hub:
+    hf://OWNER/NAME/FILE@REVISION."""
 
     published, layout, passed = AUTHORS, Example, ("value", "aliases")
     sample, otherwise = "rippleedits", "auto"
