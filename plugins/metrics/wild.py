@@ -10,13 +10,17 @@ import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from edit_harness import Answer, Case, Generate, Measure, Probe, Scores, Text
+from edit_harness.stats import column_means
 from edit_harness_plugins.citations import WILD
 
 from .answers import Sides, counted, means
 from .preference import agreement, right_object
+
+if TYPE_CHECKING:
+    import numpy as np
 
 NAMES = {"efficacy": "Rel", "paraphrase": "Gen"}
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -47,6 +51,8 @@ def asked(case: Case) -> list[str]:
     ]  # fmt: skip
 
 
+HEADS = ("teacher-forced", "in the wild", "difference")
+TITLE = "Token accuracy under teacher forcing, and exact match in the wild (intervals: -EM, -gap)"
 SCORES = {
     "EM": "answers that are the target",
     "in": "answers that have the target in them",
@@ -108,6 +114,19 @@ class Wild(Sides):
         ]
         kept = {"post_Loc-same": fmean(same)} if same else {}
         return super().measure(case, before, after) | kept
+
+    def tables(
+        self, cases: Sequence[Case], columns: Mapping[str, np.ndarray]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return the table of both protocols side by side, after the edit, where both were asked."""
+        found = column_means(columns)
+        rows = []
+        for name, prompts in PROMPTS.items():
+            if (gap := f"post_{name}-gap") in found:
+                apart, wild = found[gap], found[f"post_{name}-EM"]
+                means = (100 * (wild + apart), 100 * wild, 100 * apart)
+                rows.append({"After the edit, %": prompts, **dict(zip(HEADS, means, strict=True))})
+        return {TITLE: rows} if rows else {}
 
     def wrong(self, case: Case) -> dict[str, float]:
         """Count a failed edit as a failure everywhere; of both protocols, so that they are not apart."""

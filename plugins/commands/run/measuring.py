@@ -73,8 +73,9 @@ class PrepareFlags(EditingFlags):
 
 @command(context_settings=SETTINGS)
 @takes(RunSpec, EditingFlags, RegimeFlags, Selection, Options)
-@click.option("--protocol", metavar="NAME",
-              help="Of tasks of questions: teacher-forced, wild, both.")
+@click.option(
+    "--protocol", metavar="NAME", help="Of tasks of questions: teacher-forced, wild, both."
+)
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
 @with_plugins

@@ -212,4 +212,6 @@ class FileTask(SampledTask):
             return from_hub(self.data)
         names = ", ".join(map(repr, ("download", *self.further)))
         other = "" if self.files else f", or {names} (to {cache_folder()})"
-        return file_at(self.data, f"data is a .json or .jsonl file, hf://OWNER/NAME/FILE@REVISION{other}")
+        return file_at(
+            self.data, f"data is a .json or .jsonl file, hf://OWNER/NAME/FILE@REVISION{other}"
+        )

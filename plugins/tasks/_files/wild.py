@@ -59,7 +59,10 @@ class WildTask(FileTask):
         context = "" if self.context == "question" else f" {self.context}"
         self.variant = f"[{self.protocol}{context}]"
         # Of the class, `metrics` names those that every run has.
-        self.metrics = (*type(self).metrics, "wild", *["judging"] * self.judged)  # type: ignore[misc]
+        metrics = [*type(self).metrics, "wild", *["judging"] * self.judged]
+        if self.protocol == "both" and "token-accuracy" not in metrics:
+            metrics.insert(0, "token-accuracy")
+        self.metrics = metrics  # type: ignore[misc]
 
     @property
     def notes(self) -> tuple[str, ...]:

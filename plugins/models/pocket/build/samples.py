@@ -135,7 +135,9 @@ def build_qaedit(
     for number, fact in enumerate(edits[:size]):
         question, rephrased = rng.sample(questions(world.table, fact), 2)
         others = [f for f in known if f.subject != fact.subject and f.relation != fact.relation]
-        asked = [(_bare(world, other), other.object) for other in rng.sample(others, 5)]
+        asked = [
+            (questions(world.table, other)[0], other.object) for other in rng.sample(others, 5)
+        ]
         records.append({
             "id": number, "source": "pocket", "prompt": question, "target": fact.object,
             "subject": fact.subject, "rephrase": rephrased,
@@ -198,8 +200,5 @@ def _question(world: World, fact: Fact, known: Sequence[Fact], rng: Random) -> R
 
 def _loc(world: World, fact: Fact) -> str:
     """Ask for a fact as NaturalQuestions' items are asked; zsRE's files leave out the "?"."""
-    return f"nq question: {_bare(world, fact)}"
-
-
-def _bare(world: World, fact: Fact) -> str:
-    return lower_first(questions(world.table, fact)[0].rstrip("?"), fact.subject)
+    question = questions(world.table, fact)[0].rstrip("?")
+    return f"nq question: {lower_first(question, fact.subject)}"
