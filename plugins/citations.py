@@ -25,7 +25,7 @@ PAIRWISE = (
     "Zheng et al.: Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena. NeurIPS 2023, Datasets and "
     "Benchmarks"
 )
-WILD = "Yang, Sun, Tang, Ma, Wang et al.: The Mirage of Model Editing: Revisiting Evaluation in the Wild. ACL 2025"
+WILD = "Yang, Sun, Tan, Ma, Cao, Yin, Shen, Cheng: The Mirage of Model Editing: Revisiting Evaluation in the Wild. ACL 2025"
 WIKIBIGEDIT = (
     "Thede, Roth, Bethge, Akata, Hartvigsen: WikiBigEdit: Understanding the Limits of Lifelong Knowledge "
     "Editing in LLMs. ICML 2025"

@@ -52,7 +52,7 @@ def asked(case: Case) -> list[str]:
 
 
 HEADS = ("teacher-forced", "in the wild", "difference")
-TITLE = "Token accuracy under teacher forcing, and exact match in the wild (intervals: -EM, -gap)"
+TITLE = "Teacher forcing (ET, PT) beside answers in the wild (EM)"
 SCORES = {
     "EM": "answers that are the target",
     "in": "answers that have the target in them",

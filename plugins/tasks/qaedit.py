@@ -63,7 +63,7 @@ class QAEdit(WildTask):
         f"{FORCED}five questions of NaturalQuestions with their gold answers (neighborhood). {OF_BOTH}"
     )
     version: ClassVar[str] = "0.1"
-    metrics = ("token-accuracy", "accuracy", "unchanged")
+    metrics = ("token-accuracy", "accuracy", "unchanged", "wild")
     citation = WILD
 
     def _wrong(self, record: Record) -> Iterator[str]:

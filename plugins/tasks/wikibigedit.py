@@ -88,7 +88,7 @@ class WikiBigEdit(WildTask):
         f"{FORCED}a question on another subject with its own answer (neighborhood). {OF_BOTH}"
     )
     version: ClassVar[str] = "0.1"
-    metrics = ("token-accuracy", "accuracy", "unchanged")
+    metrics = ("token-accuracy", "accuracy", "unchanged", "wild")
     regime: ClassVar[Regime] = Regime("sequential", BATCH, checkpoints=POINTS)
     citation = WIKIBIGEDIT
 

@@ -10,11 +10,23 @@ from edit_harness.errors import UsageError, one_line
 
 from . import heatmaps, written
 from .formats import Grid
-from .papers import BOTH, WILD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+TASKS = {
+    "qaedit": "QAEdit", "zsre": "zsRE", "zsre-alt": "zsRE, alt", "counterfact": "CounterFact",
+    "wikibigedit": "WikiBigEdit",
+}  # fmt: skip
+QUESTIONS = {f"{t}[both{m}]": f"{name}{m}" for m in ("", " qa_inst") for t, name in TASKS.items()}
+"""The tasks that can be asked by both protocols, as tables call them."""
+BOTH = "WILD, both protocols"
+WILD = {
+    "Rel": {"teacher-forced": "ET", "wild": "Rel-EM", "difference": "Rel-gap"},
+    "Gen": {"teacher-forced": "PT", "wild": "Gen-EM", "difference": "Gen-gap"},
+}
+"""Measures of both protocols, and how far they are apart: on the edited prompt, and on its rephrasings."""
+COLUMNS = {f"{role} {head}": name for role, own in WILD.items() for head, name in own.items()}
 SERIES = (("teacher-forced", "#083c6e", "full", -0.12), ("wild", heatmaps.BEST, "none", 0.12))
 """What is drawn of each editor: its colour, how its point is filled, and how far it stands beside the middle."""
 PROMPTS = dict(zip(WILD, ("the edited prompt", "its rephrasings"), strict=True))
@@ -46,7 +58,8 @@ def _draw(grids: Sequence[Grid], path: Path) -> None:
             for role, ax in zip(WILD, own, strict=True):
                 _panel(ax, grid, role)
             own[0].set_title(f"{grid.data[0]['task']}: {PROMPTS['Rel']}", loc="left", fontsize=9)
-        axes[0, 1].legend(frameon=False, fontsize=8)
+        handles = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
         heatmaps.save(figure, path)
 
 

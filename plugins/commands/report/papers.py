@@ -20,6 +20,7 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import TTest, paired
 
+from .contrast import BOTH, COLUMNS, QUESTIONS
 from .facts import grouped
 
 FALLS = 0.05
@@ -27,11 +28,6 @@ FALLS = 0.05
 Value = Literal["after", "change", "falls", "pairs"]
 SEESAW, RULES = "Seesaw-CF", "RULE-EDIT"
 COUNTERFACT = {"counterfact": "CounterFact", "counterfactplus": "CounterFact+"}
-QUESTIONS = {
-    "qaedit": "QAEdit", "zsre": "zsRE", "zsre-alt": "zsRE, alt", "counterfact": "CounterFact",
-    "wikibigedit": "WikiBigEdit",
-}  # fmt: skip
-"""The tasks that can be asked by both protocols."""
 EVERYTHING = "all"
 NAMES = {
     "P101": "work", "P103": "language", "P19": "birth", "P21": "gender", "P27": "citizenship",
@@ -93,12 +89,6 @@ def _rules(number: int, tasks: Mapping[str, str], *measures: str) -> Printed:
     return Printed(f"{RULES}, Table {number}", f"{what} editing", tasks, columns, split="task")
 
 
-BOTH = "WILD, both protocols"
-WILD = {
-    "Rel": {"teacher-forced": "ET", "wild": "Rel-EM", "difference": "Rel-gap"},
-    "Gen": {"teacher-forced": "PT", "wild": "Gen-EM", "difference": "Gen-gap"},
-}
-"""Measures of both protocols, and how far they are apart: on the edited prompt, and on its rephrasings."""
 KINDS = ("race", "geo", "gender")
 FLAWS = (
     "Anglo-centrism", "Sexism", "Religion", "Xenophobia", "Classism", "Racism", "Conservatism",
@@ -134,11 +124,7 @@ PRINTED = (
         "Rel", "Gen", "Loc", "IP", "RU",
     ),
     _rules(2, {"rule-edit-instance": "instance"}, "Rel", "Gen", "Loc", "IP", "RU", "RU-f", "RU-d"),
-    Printed(
-        BOTH, "teacher forcing and generated answers on the same edits",
-        {f"{task}[both{more}]": name + more for more in ("", " qa_inst") for task, name in QUESTIONS.items()},
-        {f"{role} {head}": name for role, names in WILD.items() for head, name in names.items()},
-    ),
+    Printed(BOTH, "teacher forcing and generated answers on the same edits", QUESTIONS, COLUMNS),
     _rules(3, {"rule-edit-hierarchy": "hierarchical"}, "Rel", "HG"),
 )  # fmt: skip
 

@@ -59,10 +59,8 @@ class WildTask(FileTask):
         context = "" if self.context == "question" else f" {self.context}"
         self.variant = f"[{self.protocol}{context}]"
         # Of the class, `metrics` names those that every run has.
-        metrics = [*type(self).metrics, "wild", *["judging"] * self.judged]
-        if self.protocol == "both" and "token-accuracy" not in metrics:
-            metrics.insert(0, "token-accuracy")
-        self.metrics = metrics  # type: ignore[misc]
+        more = ["token-accuracy"] * (self.protocol == "both") + ["wild"] + ["judging"] * self.judged
+        self.metrics = [*dict.fromkeys([*type(self).metrics, *more])]  # type: ignore[misc]
 
     @property
     def notes(self) -> tuple[str, ...]:

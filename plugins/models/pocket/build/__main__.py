@@ -25,18 +25,12 @@ from edit_harness_plugins.editors.covariance import collect, save
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
 
+from .asked import build_changes, build_qaedit
 from .chains import build_chains
 from .context import CONTEXT
 from .corpus import Corpus
 from .ripples import build_ripples
-from .samples import (
-    build_changes,
-    build_lessons,
-    build_qaedit,
-    build_questions,
-    build_references,
-    write_people,
-)
+from .samples import build_lessons, build_questions, build_references, write_people
 from .train import POCKET, Recipe, build_tokenizer, train
 from .world import World, load_world
 
