@@ -9,7 +9,7 @@ TASKS = {
         "CounterFact+: the edited fact before each neighbourhood prompt"),
     "zsre": ("zsre:ZsRE", "zsRE: the true answer is written (ROME, MEMIT)"),
     "zsre-alt": ("zsre:ZsREAlternative", "zsRE: another answer is written (MEND, EasyEdit)"),
-    "qaedit": ("qaedit:QAEdit", "QAEdit: questions that models get wrong, answered in the wild"),
+    "qaedit": ("qaedit:QAEdit", "QAEdit: questions that models get wrong, by teacher forcing and in the wild"),
     "wikibigedit": ("wikibigedit:WikiBigEdit",
         "WikiBigEdit: what changed in Wikidata, batch on batch"),
     "rule-edit": (RULES, "RULE-EDIT: the formula of a rule is written"),

@@ -55,7 +55,7 @@ class QAEdit(WildTask):
     position of its record, counted from 0, since ids come twice. The full set is on the hub: data=hf://WenDingY/QAEdit/...
     """
 
-    protocol: Literal["teacher-forced", "wild", "both"] = "wild"
+    protocol: Literal["teacher-forced", "wild", "both"] = "both"
 
     published, layout, passed = AUTHORS, Layout, ("id", "source")
     sample = "qaedit"

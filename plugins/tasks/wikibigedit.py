@@ -78,7 +78,7 @@ class WikiBigEdit(WildTask):
     compared: token accuracy (UltraEdit, NAS) and exact match of answers of 32 tokens (LocFT).
     """
 
-    protocol: Literal["teacher-forced", "wild", "both"] = "wild"
+    protocol: Literal["teacher-forced", "wild", "both"] = "both"
 
     published, layout, others = AUTHORS, Layout, (ON_THE_HUB,)
     passed = ("subject", "loc", "loc_ans")

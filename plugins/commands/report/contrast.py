@@ -41,7 +41,7 @@ def write(grids: Sequence[Grid], name: str) -> None:
     drawn = [grid for grid in grids if grid.data and grid.data[0].get("table") == BOTH]
     if not drawn:
         cause = "a figure shows both protocols of answering, and no run has both"
-        raise UsageError(cause, "make one: edit-harness --task qaedit --protocol both")
+        raise UsageError(cause, "make one: edit-harness --task qaedit")
     with written(name, "name another place: --output FILE"):
         _draw(drawn, Path(name).expanduser())
 

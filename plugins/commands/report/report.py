@@ -52,7 +52,7 @@ def report(
     else:
         if given["layout"] == "paper":
             grids, missing = printed(read)
-            for line in missing:
+            for line in [] if drawn else missing:
                 terminal.err.print(f"missing  {line}", soft_wrap=True)
         else:
             grids = layouts.of_runs(read, verbose=given["verbose"])
