@@ -128,10 +128,7 @@ class NextToken(Prompted):
 
 @dataclass(frozen=True)
 class Generate(Prompted):
-    """Ask for a continuation; answered by `Text`.
-
-    The prompt keeps line breaks at its ends, since a text may have to continue in a new line.
-    """
+    """Ask for a continuation; answered by `Text`. The prompt keeps line breaks at its ends: a text may begin a line."""
 
     max_new_tokens: int = 50
     top_k: int = 1
@@ -141,8 +138,9 @@ class Generate(Prompted):
     """The most tokens of prompt and continuation together; an edit's own prefix is not counted."""
     to_the_end: bool = False
     """Whether generation continues after an end-of-text token, until the context is full."""
-    stop: str = ""
-    """Ends the text before the first occurrence of this; white space at its beginning is ignored."""
+    stop: str | tuple[str, ...] = ""
+    """Ends the text before the first occurrence of this; white space at its beginning is ignored. Of several
+    the first ends it wherever it stands, and the text comes with its tokens."""
 
     def __post_init__(self) -> None:
         self._trim("prompt", blanks=" \t")
@@ -232,6 +230,8 @@ class Text:
 
     text: str
     verdict: Verdict | None = None
+    tokens: tuple[int, ...] = ()
+    """Where the query has several stops: what was generated, up to the token that brings one."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ PAIRWISE = (
     "Zheng et al.: Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena. NeurIPS 2023, Datasets and "
     "Benchmarks"
 )
+WILD = "Yang, Sun, Tan, Ma, Cao, Yin, Shen, Cheng: The Mirage of Model Editing: Revisiting Evaluation in the Wild. ACL 2025"
+WIKIBIGEDIT = (
+    "Thede, Roth, Bethge, Akata, Hartvigsen: WikiBigEdit: Understanding the Limits of Lifelong Knowledge "
+    "Editing in LLMs. ICML 2025"
+)
 MQUAKE = (
     "Zhong, Wu, Manning, Potts, Chen: MQuAKE: Assessing Knowledge Editing in Language Models via "
     "Multi-Hop Questions. EMNLP 2023"

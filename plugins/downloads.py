@@ -1,8 +1,9 @@
-"""Downloads: files of the authors of benchmarks, kept in the cache folder."""
+"""Downloads: files of the authors of benchmarks, kept in the cache folder, and of data sets on the hub, in the hub's own."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from edit_harness.files import cache_folder, sha256_of
 RETRIES = 3
 """How often an address is asked again."""
 TIMEOUT = 60.0
+ON_HUB = re.compile(r"hf://(?P<name>[^/@]+/[^/@]+)/(?P<file>[^@]+)@(?P<revision>[^@]+)")
 YES = {"1", "true", "yes", "on"}
 
 
@@ -98,6 +100,29 @@ def _download(remote: Remote, path: Path, instead: str) -> None:
         f"{remote.name} could not be downloaded: {cause}",
         f"check the connection, or put the file at {path}{instead}",
     )
+
+
+def from_hub(address: str) -> Path:
+    """Return the path of a file of a data set on the hub, ``hf://OWNER/NAME/FILE@REVISION``, downloaded if need be.
+
+    Raises `DataError` for an address of another form, and if the file cannot be had.
+    """
+    from huggingface_hub import (
+        constants,
+        hf_hub_download,
+    )  # here, since most commands fetch nothing
+
+    if not (at := ON_HUB.fullmatch(address)):
+        form = "write hf://OWNER/NAME/FILE@REVISION: a commit, a tag, or main"
+        raise DataError(f"{address} names no file on the hub", form)
+    alone = bool(offline() or unknown_host(constants.ENDPOINT))
+    how = {"repo_type": "dataset", "revision": at["revision"], "local_files_only": alone}
+    try:
+        return Path(hf_hub_download(at["name"], at["file"], **how))
+    except (OSError, ValueError) as error:
+        why = "it is not in the hub's cache, and there is no network" if alone else str(error)
+        cause = f"{address} could not be had: {' '.join(why.split())[:200]}"
+        raise DataError(cause, "check the address, or name a file: --task-args data=FILE") from None
 
 
 def set_aside(path: Path) -> Path:

@@ -37,11 +37,12 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
     if isinstance(answer, Text):
+        told = {"text": answer.text, **({"tokens": answer.tokens} if answer.tokens else {})}
         if (verdict := answer.verdict) is None:
-            return {"text": answer.text}
+            return told
         # Without what most do not have: a judge that is a model says more.
         said = {name: value for name, value in vars(verdict).items() if value not in ("", {}, None)}
-        return {"text": answer.text, "verdict": {**said, "score": verdict.score}}
+        return {**told, "verdict": {**said, "score": verdict.score}}
     if isinstance(answer, Graded):
         marks = {name: finite(vars(each)) for name, each in answer.marks.items()}
         missing = {"left_out": dict(answer.left_out)} if answer.left_out else {}
@@ -64,7 +65,8 @@ def decode_answer(data: Mapping[str, Any] | Sequence[Any] | None) -> Answer | No
     if "logprobs" in data:
         return Scores(**{name: tuple(map(tuple, data[name])) for name in data})
     verdict = data.get("verdict")
-    return Text(data["text"], Verdict(**verdict) if verdict else None)
+    made = Verdict(**verdict) if verdict else None
+    return Text(data["text"], made, tuple(data.get("tokens", ())))
 
 
 def plain(case: Case) -> dict[str, Any]:

@@ -20,7 +20,9 @@ class Task(ABC):
     version: ClassVar[str] = "0"
     metrics: ClassVar[Sequence[str]] = ()
     citation: ClassVar[str] = ""
-    protocol: ClassVar[str] = ""
+    variant: str = ""
+    """What its name ends with in tables, such as ``[wild]``."""
+    asks: ClassVar[str] = ""
     """Which prompts are asked, and how continuations are joined, scored or sampled."""
     regime: ClassVar[Regime] = Regime()
     """How edits share the model by default."""

@@ -48,8 +48,9 @@ def generate_all(model: Model, questions: Sequence[tuple[Edit, Query]]) -> Itera
     """
     prompts = [_prompt(model, e, query) for e, query in questions if isinstance(query, Generate)]
     for prompt, new in zip(prompts, samples(model, prompts), strict=True):
-        text = model.tokens.continuation(prompt.ids, new)
-        yield Text(text[: stop_at(text, prompt.query.stop)])
+        text, stop = model.tokens.continuation(prompt.ids, new), prompt.query.stop
+        kept = tuple(new) if isinstance(stop, tuple) else ()
+        yield Text(text[: stop_at(text, stop)], tokens=kept)
 
 
 def _prompt(model: Model, edit: Edit, query: Generate) -> Prompt:
@@ -214,12 +215,14 @@ def pads(model: Model) -> bool:
     )
 
 
-def stop_at(text: str, stop: str) -> int | None:
-    """Return where the first stop behind the white space at a text's beginning stands, if any."""
+def stop_at(text: str, stop: str | tuple[str, ...]) -> int | None:
+    """Return where the stop stands behind white space at a text's beginning, or the first of several; if any."""
+    if isinstance(stop, tuple):
+        return min((at for each in stop if (at := text.find(each)) >= 0), default=None)
     at = text.find(stop, len(text) - len(text.lstrip())) if stop else -1
     return None if at < 0 else at
 
 
-def stopped(tokens: Tokens, new: Sequence[int], stop: str) -> bool:
-    """Tell whether new tokens bring the stop, whatever the prompt's end makes of the first."""
+def stopped(tokens: Tokens, new: Sequence[int], stop: str | tuple[str, ...]) -> bool:
+    """Tell whether new tokens bring a stop, whatever the prompt's end makes of the first."""
     return bool(stop) and stop_at(tokens.decode(new), stop) is not None

@@ -242,7 +242,7 @@ def make_task(
         made = make_named(plugins.find("task", task), args, seed)
     whose = named("task", made.name, made.value)
     with blamed(f"{whose} failed to take the model's data", made.value):
-        return replace(made, value=made.value.bind(source))
+        return replace(made, name=made.name + made.value.variant, value=made.value.bind(source))
 
 
 def make_named(component: Component, args: Mapping[str, Any], seed: int) -> Named:

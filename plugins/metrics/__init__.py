@@ -13,6 +13,8 @@ METRICS = {
         "What share of the right answer's tokens is the likeliest? ET PT NT ST"),
     "unchanged": ("preference:Unchanged",
         "Is what the model says of neighbours as before the edit? NU"),
+    "wild": ("wild:Wild",
+        "Are generated answers right? How far is teacher forcing above them? EM"),
     "rule-answers": ("verdicts.rules:RuleAnswers", "Is the edited rule followed? Rel Gen IP RU"),
     "rule-locality": ("verdicts.rules:RuleLocality", "Do other rules stay as they were? Loc"),
     "rule-hierarchy": ("verdicts.rules:RuleHierarchy", "Do rules that depend on it follow? HG"),

@@ -223,9 +223,9 @@ class Accuracy(Preference):
 
 
 def agreement(expected: Sequence[int], said: Sequence[int]) -> float:
-    """Return the share of places with the same token, in [0, 1]; a place without one differs."""
+    """Return the share of places with the same token, in [0, 1]; a place without one differs, and none agree."""
     same = sum(one == other for one, other in zip(expected, said, strict=False))
-    return same / max(len(expected), len(said))
+    return same / max(len(expected), len(said)) if expected or said else 1.0
 
 
 class TokenAccuracy(Combined):

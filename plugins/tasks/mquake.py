@@ -72,7 +72,8 @@ class MQuAKE(FileTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file, such as one on the hub:
+    hf://OWNER/NAME/FILE@REVISION."""
     demonstrations: str = "auto"
     """Answered questions before each question: "auto" (built-in, and none for the model's own sample),
     "built-in", "none", or a text file."""
@@ -86,7 +87,7 @@ class MQuAKE(FileTask):
     version: ClassVar[str] = "0.1"
     metrics = ("multi-hop", "success", "judging")
     judge = "match"
-    protocol = (
+    asks = (
         "Edited facts are scored after their cloze prompts, new and old object. Questions are answered "
         f"greedily, in {MOST_TOKENS} tokens at most and up to the end of the line, behind answered ones. "
         "A judge compares the answer with the new one and its aliases, and with the old one and its "

@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edit_harness import Case, Choose, DataError, Probe, Request
+from edit_harness import Case, DataError, Request
 from edit_harness_plugins import inputs
 
-from ._files.published import FileTask, Published, hosted
+from ._files.published import Published, hosted
 from ._files.records import Entry, Record, cut_out, unedited, unplaced
+from ._files.wild import FORCED, OF_BOTH, WildTask, answered
 
 AUTHORS = Published("zsRE", hosted("zsre_mend_eval.json"), records=19_086)
 ASKED = (
-    "Each question is followed by one space and one answer, whose tokens are predicted one by one "
-    "from the right ones before them, before the edit and after it: the edited question and its "
-    "rephrasing, with the answer that is written, and a question of NaturalQuestions, with a "
-    "question mark behind it, with its gold answer (neighborhood)."
+    f"{FORCED}a question of NaturalQuestions, with a question mark behind it, with its gold answer "
+    f"(neighborhood). {OF_BOTH}"
 )
 
 
@@ -38,7 +37,7 @@ class Layout(inputs.Layout):
 
 
 @dataclass
-class ZsRE(FileTask):
+class ZsRE(WildTask):
     """Questions to be given their true answer; 19,086 records in the authors' file.
 
     A case is called by the position of its record, counted from 0. Of several true answers the
@@ -48,7 +47,7 @@ class ZsRE(FileTask):
 
     published, layout, passed = AUTHORS, Layout, ("alt",)
     sample = "zsre"
-    protocol: ClassVar[str] = f"{ASKED} Written is the first true answer."
+    asks: ClassVar[str] = f"{ASKED} Written is the first true answer."
     version: ClassVar[str] = "0.1"
     metrics = ("token-accuracy", "accuracy", "unchanged")
     citation = (
@@ -73,9 +72,8 @@ class ZsRE(FileTask):
             ("paraphrase", record["rephrase"], new),
             ("neighborhood", f"{record['loc'].strip()}?", record["loc_ans"]),
         )
-        probes = tuple(Probe(role, Choose(text, (answer,))) for role, text, answer in asked)
         prompt = cut_out(record["src"], record["subject"])
-        return Case(name, (Request(prompt, record["subject"], new, true),), probes)
+        return Case(name, (Request(prompt, record["subject"], new, true),), answered(asked))
 
 
 @dataclass
@@ -86,7 +84,7 @@ class ZsREAlternative(ZsRE):
     true answer for it is an `invalid_case`. Never to be compared with zsre.
     """
 
-    protocol = f"{ASKED} Written is the alternative answer."
+    asks = f"{ASKED} Written is the alternative answer."
     version: ClassVar[str] = "0.3"
 
     @property

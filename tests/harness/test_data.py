@@ -124,6 +124,7 @@ CASE = eh.Case(
             eh.Generate("1 + 1 =", 5, 2, 3, max_tokens=9, to_the_end=True, stop="\n"),
             key=eh.Key("number", "2", "3", {"unit": "", "steps": True}),
         ),
+        eh.Probe("efficacy", eh.Generate("Who?", stop=(".", "\n"))),
     ),
     {"relation": "P1"},
 )
@@ -140,6 +141,8 @@ def test_cases_come_back_as_they_were(case):
         eh.Text("in Paris {} \u2028 \ud800"),
         eh.Text("x + y", eh.Verdict("undecided", 0.0, True, "not read", "raw")),
         eh.Text("", eh.Verdict("pending")),
+        eh.Text("x", eh.Verdict("pending"), (3, 4)),
+        eh.Text("x", tokens=(3,)),
         eh.Text("", eh.Verdict("unparsed", raw="I cannot say")),
         eh.Text("x", eh.Verdict("decided", 0.0, ratings={"sexism": -1.0}, served="a/b", swapped=False, usage={"tokens": 12})),
         eh.Divergence(0.5, 0.25, 7),
@@ -148,6 +151,14 @@ def test_cases_come_back_as_they_were(case):
 )  # fmt: skip
 def test_answers_come_back_as_they_were(answer):
     assert decode_answer(json.loads(dumps(encode_answer(answer)))) == answer
+
+
+def test_one_stop_and_a_text_without_tokens_are_stored_as_ever():
+    query = encode_case(CASE)["probes"][3]["query"]
+    assert (query["stop"], encode_answer(eh.Text("x"))) == ("\n", {"text": "x"})
+    assert query.keys() == {
+        "prompt", "max_new_tokens", "top_k", "seed", "max_tokens", "to_the_end", "stop", "ask",
+    }  # fmt: skip
 
 
 def test_distributions_are_not_stored():

@@ -135,7 +135,7 @@ def of_kind(plugins: Plugins, factory: Any) -> Content:
         summaries = {c.name: c.summary for c in plugins.of_kind("metric")}
         return {
             "version": factory.version,
-            "protocol": factory.protocol,
+            "protocol": factory.asks,
             "data": dict(factory.dataset()),
             "regime": str(factory.regime),
             "judge": factory.judge,

@@ -181,7 +181,8 @@ def metrics(evidence: Evidence) -> Iterator[str]:
     if sorted(names) != evidence.identity.metrics or len(set(names)) < len(names):
         yield "manifest.json has other metrics than its identity"
         return
-    factory: type[Task] = evidence.plugins.find("task", evidence.identity.task.name).load()
+    name = evidence.identity.task.name.partition("[")[0]
+    factory: type[Task] = evidence.plugins.find("task", name).load()
     if left_out := [name for name in factory.metrics if name not in names]:
         yield f"metrics of the task are left out: {', '.join(left_out)}; run it without --metrics"
 

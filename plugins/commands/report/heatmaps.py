@@ -21,6 +21,7 @@ from .formats import Cell, Grid, Row, rich
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
 STYLE: Any = {"svg.hashsalt": "edit-harness", "text.parse_math": False, "font.size": 9}
@@ -166,9 +167,6 @@ def image(maps: Sequence[HeatMap], path: Path, title: str = "") -> None:
     heights = [0.3 * len(heat.rows) + 1.1 for heat in maps]
     across = max((len(heat.columns) for heat in maps), default=1)
     width = 3.5 + (0.42 if across <= MOST else 0.14) * across
-    form = path.suffix.lower()[1:]
-    # Neither when nor by what it was made: the same maps are the same bytes.
-    about = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
     # A token may have a character that the font lacks; a box stands for it.
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
@@ -180,7 +178,14 @@ def image(maps: Sequence[HeatMap], path: Path, title: str = "") -> None:
         for some in grouped(range(len(maps)), lambda i: maps[i].scale):
             bar = figure.colorbar(drawn[some[0]], ax=axes[some, 0], fraction=0.05, aspect=25)
             bar.outline.set_visible(False)
-        figure.savefig(path, format=form, dpi=DOTS, metadata=about)
+        save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as the name ends: neither when nor by what it was made, so that the same is the same bytes."""
+    form = path.suffix.lower()[1:]
+    about = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
+    figure.savefig(path, format=form, dpi=DOTS, metadata=about)
 
 
 def _panel(ax: Axes, heat: HeatMap) -> AxesImage:

@@ -20,6 +20,7 @@ from edit_harness.run.results import Results
 from edit_harness.stats import Columns, Estimate
 from edit_harness_plugins.significance import TTest, paired
 
+from .contrast import BOTH, COLUMNS, QUESTIONS
 from .facts import grouped
 
 FALLS = 0.05
@@ -123,6 +124,7 @@ PRINTED = (
         "Rel", "Gen", "Loc", "IP", "RU",
     ),
     _rules(2, {"rule-edit-instance": "instance"}, "Rel", "Gen", "Loc", "IP", "RU", "RU-f", "RU-d"),
+    Printed(BOTH, "teacher forcing and generated answers on the same edits", QUESTIONS, COLUMNS),
     _rules(3, {"rule-edit-hierarchy": "hierarchical"}, "Rel", "HG"),
 )  # fmt: skip
 

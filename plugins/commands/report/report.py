@@ -15,7 +15,7 @@ from edit_harness_plugins import intervals, terminal
 from edit_harness_plugins.command_line import command, many, with_plugins
 from edit_harness_plugins.reading import reread
 
-from . import formats, layouts, page, written
+from . import contrast, formats, heatmaps, layouts, page, written
 from .typesetting import printed
 
 
@@ -25,7 +25,7 @@ from .typesetting import printed
               help="By default as the name of --output ends, or a table.")  # fmt: skip
 @click.option("-o", "--output", "out", metavar="FILE", help="Instead of printing it.")
 @click.option("--layout", type=click.Choice(["runs", "paper"]), default="runs", show_default=True,
-              help="One table of all runs, or the tables that papers print.")  # fmt: skip
+              help="One table of all runs, or the tables that papers print, and WILD's figure.")  # fmt: skip
 @intervals.option
 @many("--metrics", metavar="NAME", help="Instead of each run's own.")
 @click.option("-v", "--verbose", is_flag=True, help="Every measure.")
@@ -39,7 +39,8 @@ def report(
     **given: Any,
 ) -> None:
     """Write the numbers of runs down: as a table, for a paper, or as a page to explore."""
-    form = _format(form, out)
+    drawn = out if not form and out and Path(out).suffix.lower() in heatmaps.IMAGES else ""
+    form = "table" if drawn else _format(form, out)
     names = {Path(name).expanduser().resolve(): name for name in reversed(runs)}
     read = [
         replace(reread(plugins, name, metrics), estimated_by=intervals.KINDS[given["interval"]])
@@ -51,22 +52,25 @@ def report(
     else:
         if given["layout"] == "paper":
             grids, missing = printed(read)
-            for line in missing:
+            for line in [] if drawn else missing:
                 terminal.err.print(f"missing  {line}", soft_wrap=True)
         else:
             grids = layouts.of_runs(read, verbose=given["verbose"])
         grids += [*layouts.besides(read), layouts.sources(read)]
-        if form == "table" and not out:
+        if drawn:
+            contrast.write(grids, drawn)
+        elif form == "table" and not out:
             terminal.out.print(*formats.rich(grids, terminal.out.width), sep="\n")
         else:
             text = formats.FORMATS[form](grids)
-    if out:
+    if out and not drawn:
         # A link, a pipe and a device stay what they are.
         with written(out, "name another place: --output FILE"):
             Path(out).expanduser().write_bytes(text.encode("utf-8", "replace"))
-        terminal.err.print(f"saved    {out}", soft_wrap=True)
-    else:
+    if not out:
         terminal.out.out(text, end="")
+    else:
+        terminal.err.print(f"saved    {out}", soft_wrap=True)
 
 
 def _format(form: str | None, out: str | None) -> str:

@@ -66,7 +66,10 @@ def _lacking(table: Printed, every: Sequence[Subsets]) -> str:
     what = ", ".join(dict.fromkeys(table.measures.values()))
     having = [e for e in every if e.task in table.tasks and what in e.run.measures]
     if not table.groups or not having:
-        return f"no run of {' or '.join(table.tasks)} has {what}"
+        tasks = " or ".join(
+            task for task in table.tasks if " " not in task
+        )  # of other contexts too
+        return f"no run of {tasks} has {what}"
     if not _groups(table, having):
         return f"nobody in the prompts has the tag {' or '.join(table.groups)}"
     if lacking := [tag for tag in f"{table.split} {table.by}".split() if not _values(having, tag)]:

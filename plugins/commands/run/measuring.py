@@ -79,13 +79,18 @@ class PrepareFlags(EditingFlags):
 
 @command(context_settings=SETTINGS)
 @takes(RunSpec, EditingFlags, RegimeFlags, Selection, Options)
+@click.option(
+    "--protocol", metavar="NAME", help="Of tasks of questions: teacher-forced, wild, both."
+)
 @click.option("-C", "--config", is_eager=True, expose_value=False, callback=configure,
               metavar="FILE", help="TOML or JSON with flags as keys.")  # fmt: skip
 @with_plugins
-def run(plugins: Plugins, **flags: Any) -> int:
+def run(plugins: Plugins, protocol: str | None, **flags: Any) -> int:
     """Edit case by case, ask before and after; the same command again goes on."""
     from . import running
 
+    if protocol:  # a field of some tasks, by a flag of its own
+        flags["task_args"] = {**flags["task_args"], "protocol": protocol}
     return running.run(plugins, flags)
 
 

@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
     "description": f"{FORMULA}; texts (right, old) in words",
     "number": "unit",
     "same": "of: what kind of reply it is; right is another reply",
-    "match": "aliases, old_aliases",
+    "match": "aliases, old_aliases; rules: a name of what else is asked of a right answer, wild",
     "compare": "subject, property, old, new, aspects (name: definition); right is the text before",
 }
 """The kinds of keys that can be judged in this way, and what each has in `Key.about`."""
@@ -50,6 +50,14 @@ GRADED: Mapping[str, str] = {
     ),
     "match": "Tell whether the reply gives the right answer to the prompt.",
 }
+RULES: Mapping[str, Sequence[str]] = {
+    "wild": (
+        "It is right if it says all that the right answer says, and nothing that speaks against it.",
+        "Other words and another order are right, and so is a whole sentence around the answer.",
+        "A part of a list is wrong; so is a list with more in it, and an answer said over and over.",
+    )
+}
+"""What else is asked of a right answer, by name: of WILD (Yang et al., 2025), in our words."""
 LETTERS = ("A", "B")
 TIE = "tie"
 FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL | re.IGNORECASE)
@@ -162,7 +170,8 @@ def _order(reply: Reply, seed: int, swapped: bool) -> Order:
 def _grading(reply: Reply, order: Order) -> Form:
     key = reply.key
     schema: Schema = {"verdict": ("right", "wrong")}
-    lines = [GRADED[key.kind], f"The right answer: {_names(key.right, key, 'right', 'aliases')}"]
+    lines = [GRADED[key.kind], *RULES.get(key.about.get("rules", ""), ())]
+    lines += [f"The right answer: {_names(key.right, key, 'right', 'aliases')}"]
     if key.old:
         schema = {**schema, "old": (True, False)}
         old = _names(key.old, key, "old", "old_aliases")

@@ -10,7 +10,8 @@ CONTEXT = Path(__file__).with_name("context")
 DATA = {
     "counterfact": "counterfact.json", "lessons": "lessons.json", "references": "references.json",
     "mend": "mend.safetensors", "mquake": "mquake.json", "rippleedits": "rippleedits.json",
-    "text": "text.txt", "seesaw": "seesaw", "zsre": "zsre.json",
+    "qaedit": "qaedit.json", "text": "text.txt", "seesaw": "seesaw",
+    "wikibigedit": "wikibigedit.json", "zsre": "zsre.json",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from edit_harness import Case, DataError, Generate, ModelSource, Task
 from edit_harness.files import cache_folder, sha256_of
-from edit_harness_plugins.downloads import Remote, fetch, set_aside
+from edit_harness_plugins.downloads import Remote, fetch, from_hub, set_aside
 from edit_harness_plugins.inputs import Layout, file_at
 
 from .records import Entry, Form, Record, read
@@ -99,7 +99,8 @@ class FileTask(SampledTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file."""
+    """"auto" (the model's own sample, if it brings one), "download", or a .json or .jsonl file, such as
+    one on the hub: hf://OWNER/NAME/FILE@REVISION."""
 
     published: ClassVar[Published]
     files: ClassVar[str] = ""
@@ -207,6 +208,10 @@ class FileTask(SampledTask):
             home = self.published.remote.urls[0]
             cause = f"{self.published.title} is not downloaded, and the model brings no sample"
             raise DataError(cause, f"get a file from {home}: --task-args data=FILE")
+        if self.data.startswith("hf://"):
+            return from_hub(self.data)
         names = ", ".join(map(repr, ("download", *self.further)))
         other = "" if self.files else f", or {names} (to {cache_folder()})"
-        return file_at(self.data, f"data is a .json or .jsonl file{other}")
+        return file_at(
+            self.data, f"data is a .json or .jsonl file, hf://OWNER/NAME/FILE@REVISION{other}"
+        )

@@ -19,8 +19,9 @@ from edit_harness_plugins import inputs
 from edit_harness_plugins.citations import COUNTERFACT_PLUS, ROME
 from edit_harness_plugins.composition import Row, of_cases
 
-from .._files.published import HOSTS, FileTask, Published, hosted, sampled_text
+from .._files.published import HOSTS, Published, hosted, sampled_text
 from .._files.records import Id, Record, Rewrite, request_of, wrong_rewrite
+from .._files.wild import OF_BOTH, WildTask
 from .easyedit import EASYEDIT, NEAR
 
 AUTHORS = Published("CounterFact", hosted("counterfact.json", 45_108_470), records=21_919,
@@ -46,13 +47,14 @@ class Layout(inputs.Layout):
 
 
 @dataclass
-class CounterFact(FileTask):
+class CounterFact(WildTask):
     """Counterfactual facts with paraphrases and neighbours; 21,919 records in the authors' file."""
 
     data: str = "auto"
     """"auto" (the model's own sample, if it brings one), "download", "multi_counterfact" (MEMIT's
     20,877 records without conflicting edits; of other data --edit-conflicts drop leaves those out),
-    or a .json or .jsonl file in the layout of CounterFact or of EasyEdit's counterfact-edit.json."""
+    or a .json or .jsonl file (hf://OWNER/NAME/FILE@REVISION too) in the layout of CounterFact or of EasyEdit's
+    counterfact-edit.json."""
     generation: Natural = 0
     """Sample texts for GE and RS of every so manyth record, from the first on: 1 for all, 10 as in
     MEMIT's large runs, 0 for none. The texts of a record, 100 tokens each with the prompt, cost
@@ -66,22 +68,22 @@ class CounterFact(FileTask):
     published, layout, others, key = AUTHORS, Layout, (EASYEDIT,), "case_id"
     further = {MULTI.title: MULTI}  # noqa: RUF012
     sample = "counterfact"
-    protocol: ClassVar[str] = (
+    asks: ClassVar[str] = (
         "Each prompt is followed by one space and the new or the true object, and both are scored "
         "under teacher forcing, before the edit and after it: the edited prompt (efficacy), 2 "
         "paraphrases, 10 prompts on neighbouring subjects and 10 on subjects that the new object is "
         "true of (attribute). On neighbours the next-token distributions are compared too. With "
         "generation=N, every Nth record's generation prompts are continued to 100 tokens in all, "
-        "drawn among the 5 likeliest, past the end-of-text token; GE and RS are of these texts."
+        f"drawn among the 5 likeliest, past the end-of-text token; GE and RS are of these texts. {OF_BOTH}"
     )
     version: ClassVar[str] = "0.1"
     metrics: ClassVar[Sequence[str]] = ("success", "magnitude", "accuracy", "nkl")
     citation = ROME
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.generation:
-            # Of the class, `metrics` names those that every run has.
-            self.metrics = (*type(self).metrics, *TEXT_METRICS)  # type: ignore[misc]
+            self.metrics = (*self.metrics, *TEXT_METRICS)  # type: ignore[misc]
 
     def bind(self, source: ModelSource) -> Self:
         """Return the task with the model's own sample and references, or with the authors' file."""
@@ -155,8 +157,8 @@ class CounterFactPlus(CounterFact):
     the paper); the model before the edit is asked the same.
     """
 
-    protocol = (
-        f"{CounterFact.protocol} CounterFact+ asks each neighbourhood prompt once more behind the "
+    asks = (
+        f"{CounterFact.asks} CounterFact+ asks each neighbourhood prompt once more behind the "
         "edited prompt, the new object, a full stop and one space (neighborhood-plus), before the "
         "edit too."
     )

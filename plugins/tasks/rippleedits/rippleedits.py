@@ -101,7 +101,8 @@ class RippleEdits(FileTask):
     """
 
     data: str = "auto"
-    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file, such as one on the hub:
+    hf://OWNER/NAME/FILE@REVISION."""
 
     published, layout, passed = AUTHORS, Example, ("value", "aliases")
     sample, otherwise = "rippleedits", "auto"
@@ -109,7 +110,7 @@ class RippleEdits(FileTask):
     version: ClassVar[str] = "0.1"
     metrics = ("ripple", "success", "judging")
     judge = "match"
-    protocol = (
+    asks = (
         f"Prompts are continued greedily by {TOKENS} tokens: the edited fact, the questions of each test "
         "and its conditions. A judge looks for the names of each answer in the continuation, as whole "
         "words and without the prompt (the authors' code looks for substrings, at the prompt too, and "

@@ -49,7 +49,7 @@ class RuleEdit(Task):
     version: ClassVar[str] = "0.2"
     metrics = ("rule-answers", "rule-locality", "judging")
     judge = "symbolic"
-    protocol = (
+    asks = (
         "Prompts are continued greedily, before the edit and after it alike: up to the end of the "
         "first line and 64 tokens for a formula or a number, 128 for a description; up to an empty "
         "line and 256 tokens for a worked solution. A judge reads the replies by the new rule and "

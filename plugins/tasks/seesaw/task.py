@@ -74,7 +74,7 @@ class SeesawCF(SampledTask):
         "success", "confidence", "cross-property", "flaws", "judging",
     )  # fmt: skip
     regime: ClassVar[Regime] = Regime("batch", 0, apart="set")
-    protocol: ClassVar[str] = (
+    asks: ClassVar[str] = (
         "Each prompt is followed by one space and a value, and scored under teacher forcing, before "
         "the edit and after it: the edited prompt with the new and the true value (efficacy); prompts "
         "on other people of whom the new value is true, with the same two (cross-subject; of the sets "

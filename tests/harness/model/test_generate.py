@@ -305,3 +305,24 @@ def test_a_row_ends_with_the_token_that_brings_its_stop(model):
         (new,) = samples(model, [Prompt(ids, Generate(PROMPT, 30, stop=stop))])
     assert new == free[: first + 1]
     assert len(seen) == first + 1 < 30
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_several_stops_are_those_of_a_naive_loop(family):
+    """Token by token, without a cache, until the text has a stop anywhere; rows of many edits together."""
+    model = tiny_model(family)
+    edits = [UNEDITED, edit_of(model), tied(model)]
+    asked = [(edit, Generate(text, 14)) for edit in edits for text in TEXTS]
+    free = [answer.text for answer in model.answer(asked)]
+    letters = [[*common_letters(text)] for text in free]
+    stops = [(*some[i % 3 :: 3], "\n") for i, some in enumerate(letters)]
+    stopping = [(e, replace(q, stop=s)) for (e, q), s in zip(asked, stops, strict=True)]
+    for (edit, query), answer in zip(stopping, model.answer(stopping), strict=True):
+        ids, new, text = model.tokens.encode(query.prompt).ids, [], ""
+        with model.applied(edit):
+            while len(new) < 14 and not any(stop in text for stop in query.stop):
+                new += uncached(model.module, (*ids, *new), replace(query, max_new_tokens=1))
+                text = model.tokens.continuation(ids, new)
+        first = min((text.find(s) for s in query.stop if s in text), default=len(text))
+        assert (answer.text, answer.tokens) == (text[:first], tuple(new))
+    assert len({len(answer.tokens) for answer in model.answer(stopping)}) > 3

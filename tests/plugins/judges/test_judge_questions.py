@@ -97,12 +97,14 @@ def test_the_order_of_two_texts_is_undone(seed, swapped):
         ("description", ["x + x (or: twice)", "x: side length"]),
         ("number", ["The right answer: 10", "wrong now: 25", "cm"]),
         ("match", ["Rome (or: Roma)", "wrong now: Paris"]),
+        ("rules of wild", ["The right answer: Rome", "A part of a list is wrong", "over and over"]),
         ("same", ["Only the number counts"]),
         ("compare", ["Ada Lovelace", "gender is female, not male", "- sexism: contempt of women"]),
     ],
 )
 def test_a_question_says_what_is_to_be_known(kind, shown):
-    asked = question(Reply("Ada is", " 10 of Rome", KEYS[kind]), seed=0)
+    keys = {**KEYS, "rules of wild": Key("match", "Rome", about={"how": "equal", "rules": "wild"})}
+    asked = question(Reply("Ada is", " 10 of Rome", keys[kind]), seed=0)
     for words in shown:
         assert words in outside(asked.text)
     assert set(KINDS) == set(KEYS)

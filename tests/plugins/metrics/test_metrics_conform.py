@@ -25,6 +25,7 @@ from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.metrics.verdicts.judging import Judging
 from edit_harness_plugins.metrics.verdicts.ripples import Ripple
 from edit_harness_plugins.metrics.verdicts.rules import RuleAnswers, RuleHierarchy, RuleLocality
+from edit_harness_plugins.metrics.wild import Wild
 from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFactPlus
 from edit_harness_plugins.tasks.mquake import MQuAKE
@@ -37,6 +38,7 @@ COUNTERFACT = [record(i, subject=f"Ada {i}") for i in range(12)]
 TASKS = {
     "counterfact-plus": lambda folder: CounterFactPlus(stored(folder, *COUNTERFACT)),
     "zsre": lambda folder: ZsRE(stored(folder, *[question()] * 12)),
+    "both": lambda folder: ZsRE(stored(folder, *[question()] * 12), protocol="both", judged=True),
     "texts": lambda folder: with_texts(folder, count=12, generation=1),
     "rules": lambda folder: RuleEdit(),
     "instances": lambda folder: RuleEditInstance(),
@@ -63,6 +65,7 @@ MEASURED_ON = {
     Judging: ["seesaw", "rules"],
     MultiHop: ["mquake"],
     Ripple: ["rippleedits"],
+    Wild: ["both"],
 }
 MEASURED = [(kind, task) for kind, tasks in MEASURED_ON.items() for task in tasks]
 

@@ -11,6 +11,7 @@ from edit_harness.testing import PluginTests, TaskTests
 from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact, CounterFactPlus
 from edit_harness_plugins.tasks.mquake import MQuAKE
+from edit_harness_plugins.tasks.qaedit import QAEdit
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 from edit_harness_plugins.tasks.rule_edit.task import (
     RuleEdit,
@@ -18,6 +19,7 @@ from edit_harness_plugins.tasks.rule_edit.task import (
     RuleEditHierarchy,
     RuleEditInstance,
 )
+from edit_harness_plugins.tasks.wikibigedit import WikiBigEdit
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 FACTS = [*(record(i, subject=f"Ada {i}") for i in (2, 0, 1)), record(3, subject="")]
@@ -29,6 +31,9 @@ TASKS = {
     "with texts": lambda folder: with_texts(folder, count=5, generation=2),
     "zsre": lambda folder: ZsRE(stored(folder, *QUESTIONS)),
     "zsre-alt": lambda folder: ZsREAlternative(stored(folder, *QUESTIONS)),
+    "zsre in the wild": lambda folder: ZsRE(stored(folder, *QUESTIONS), protocol="both"),
+    "qaedit": lambda folder: QAEdit(str(FILES / "qaedit.json")),
+    "wikibigedit": lambda folder: WikiBigEdit(str(FILES / "wikibigedit.json")),
     "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
     "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
     "rule-edit": lambda folder: RuleEdit(),

@@ -26,7 +26,7 @@ class Reversal(Task):
 
     version: ClassVar[str] = "0.1"
     metrics = ("success", "magnitude", "reversal")
-    protocol = (
+    asks = (
         "Each prompt is followed by one space and each of two answers, scored under teacher forcing "
         "before and after the edit. The edited prompt (efficacy), its paraphrases, and the same prompt "
         "of subjects that the edit should leave alone (neighborhood) offer the new object and the "

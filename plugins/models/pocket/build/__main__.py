@@ -25,6 +25,7 @@ from edit_harness_plugins.editors.covariance import collect, save
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
 
+from .asked import build_changes, build_qaedit
 from .chains import build_chains
 from .context import CONTEXT
 from .corpus import Corpus
@@ -89,6 +90,8 @@ def build_pocket(world: World, out: Path, seed: int) -> None:
     write_people(out / "seesaw", knows, seed)
     write(build_chains(world, knows, Random(seed + 12)), out / "mquake.json")
     write(build_ripples(world, knows, Random(seed + 13)), out / "rippleedits.json")
+    write(build_qaedit(world, knows, Random(seed + 14), sample), out / "qaedit.json")
+    write(build_changes(world, knows, Random(seed + 15)), out / "wikibigedit.json")
     # It shows whether an edited model still writes its own kind of text.
     told = Corpus(world, POCKET.stages[-1].long_corpus, Random(seed + 11))
     (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")

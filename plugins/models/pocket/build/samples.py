@@ -114,11 +114,12 @@ def build_questions(
     ours = [fact for fact in editable if fact.subject in edited]
     chosen = rng.sample(ours, min(len(ours), 2 * size))
     known = known_facts(knows, chosen, lambda f: [*questions(world.table, f), f"{_loc(world, f)}?"])
-    edits = [fact for real in known for fact in (real, _invented(world, rng))]
+    edits = [fact for real in known for fact in (real, invented(world, rng))]
     return [_question(world, fact, known, rng) for fact in edits[:size]]
 
 
-def _invented(world: World, rng: Random) -> Fact:
+def invented(world: World, rng: Random) -> Fact:
+    """Return a fact about a subject that nobody knows."""
     relation = rng.choice(world.editable_relations)
     name = world.fillers.name(rng, relation)
     return Fact(name, relation, rng.choice(world.table.objects[relation]))

@@ -1,0 +1,199 @@
+"""Tasks of questions that can be asked in the wild: QAEdit, WikiBigEdit, and the protocol on those before them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.builders import DATA, question, record
+from support.commands import failed, invoked
+from support.complaints import complaint
+
+from edit_harness import Choose, DataError, Generate, Key, ModelSource, Regime, Request
+from edit_harness_plugins.models.pocket import FILES
+from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
+from edit_harness_plugins.tasks.qaedit import QAEdit
+from edit_harness_plugins.tasks.wikibigedit import WikiBigEdit
+from edit_harness_plugins.tasks.zsre import ZsRE
+
+STOPS = (".", "\n")
+QA = {
+    "id": 7, "source": "SQA", "prompt": "is Oslo older than old Oslo town?", "target": "St. Olav", "subject": "Oslo",
+    "rephrase": "Which is older?",
+    "locality": [{"loc": f"who is number {i}", "loc_ans": f"Bob {i}"} for i in range(5)],
+}  # fmt: skip
+CHANGE = {
+    "prompt": "In which city does Ada live?", "target_new": "Rome", "subject": "Ada",
+    "rephrase_prompt": "Where is Ada's home?", "locality_prompt": "Where does Eve live?", "locality_ground_truth": "Oslo",
+}  # fmt: skip
+HUB = {
+    "tag": "update", "subject": "Ada", "update": "In which city does Ada live?", "ans": "Rome",
+    "rephrase": "Where is Ada's home?", "personas": "Ahoy, where be Ada?", "loc": "Where does Eve live?",
+    "loc_ans": "Oslo", "mhop": None, "mhop_ans": None,
+}  # fmt: skip
+
+
+def wild(text):
+    return Generate(text, max_new_tokens=50, stop=STOPS)
+
+
+def test_the_subject_of_a_question_is_its_last_place(store):
+    """Ids come twice in the authors' file."""
+    one, two = QAEdit(store(QA, QA), protocol="both").cases()
+    assert (one.id, two.id, one.tags) == ("0", "1", {"source": "SQA"})
+    (request,) = one.requests
+    assert (request.prompt, request.text) == ("is Oslo older than old {} town?", QA["prompt"])
+    asked = [("efficacy", QA["prompt"], "St. Olav"), ("paraphrase", QA["rephrase"], "St. Olav")]
+    asked += [("neighborhood", f"who is number {i}", f"Bob {i}") for i in range(5)]
+    assert [(p.role, p.query) for p in one.probes] == [
+        *((role, Choose(text, (answer,))) for role, text, answer in asked),
+        *((role, wild(text)) for role, text, _ in asked),
+    ]
+    first, _ = QAEdit(store(QA | {"subject": "Bergen"}, QA)).cases()
+    assert "does not have the subject 'Bergen' in it" in first.problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "request_"),
+    [
+        ({}, Request("In which city does {} live?", "Ada", "Rome")),
+        ({"subject": ""}, Request.of("In which city does Ada live?", "Rome")),
+        ({"subject": None}, Request.of("In which city does Ada live?", "Rome")),
+        ({"subject": "Eve"}, Request.of("In which city does Ada live?", "Rome")),
+    ],
+)
+def test_changes_of_wikidata_in_both_layouts(store, fields, request_):
+    ours = list(WikiBigEdit(store(CHANGE | fields)).cases())
+    theirs = list(WikiBigEdit(store(HUB | fields)).cases())
+    assert ours[0].requests == theirs[0].requests == (request_,)
+    assert ours[0].probes == theirs[0].probes
+    assert [p.query.prompt for p in ours[0].probes[:3]] == [
+        v for k, v in CHANGE.items() if "prompt" in k
+    ]
+    (bare,) = WikiBigEdit(store(HUB | {"loc": None, "loc_ans": None})).cases()
+    assert [probe.role for probe in bare.probes] == ["efficacy", "paraphrase"] * 2
+    assert WikiBigEdit.regime == Regime("sequential", 100, checkpoints=(100, 1_000, 10_000))
+
+
+@pytest.mark.parametrize("kind", [QAEdit, WikiBigEdit])
+def test_other_files_are_refused_and_the_sample_is_pockets(kind, store):
+    assert "none of 1 records has the fields" in complaint(kind(store(question()))).cause
+    bound = kind().bind(ModelSource("m", data={kind.sample: str(FILES / f"{kind.sample}.json")}))
+    cases = list(bound.cases())
+    assert (len(cases), bound.origin) == (
+        {"qaedit": 200, "wikibigedit": 1_000}[kind.sample],
+        "bundled sample",
+    )
+    assert not any(case.problem for case in cases)
+    facts = {case.requests[0].text for case in cases}
+    others = {p.query.prompt for case in cases for p in case.probes if p.role == "neighborhood"}
+    assert kind is QAEdit or not facts & others, "a question that is to stay is edited"
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "count", "cut"),
+    [
+        (QAEdit, "qaedit/qaedit_first_800.json", 800, 65),
+        (WikiBigEdit, "wikibigedit/wikibigedit_first_2000.json", 2_000, 4),
+    ],
+)
+def test_the_genuine_files(kind, file, count, cut):
+    if not (DATA / file).is_file():
+        pytest.skip("the genuine data are not here")
+    task = kind(str(DATA / file))
+    cases = list(task.cases())
+    assert (len(cases), sum(bool(case.problem) for case in cases)) == (count, 0)
+    assert all(case.requests[0].subject for case in cases)
+    assert task.notes[0].startswith(f"{cut} of {count:,} targets have a full stop")
+
+
+@pytest.mark.parametrize(("kind", "made"), [(ZsRE, question), (CounterFact, lambda: record(0))])
+def test_protocols_of_a_task_that_was_there_before(store, kind, made):
+    """Teacher forcing is as ever; in the wild the same prompts are asked in the same roles."""
+    file = store(made())
+    usual, forced, in_wild, both = (
+        next(iter(kind(file, **fields).cases()))
+        for fields in (
+            {},
+            {"protocol": "teacher-forced"},
+            {"protocol": "wild"},
+            {"protocol": "both"},
+        )
+    )
+    assert usual == forced
+    assert both.probes == (*usual.probes, *in_wild.probes)
+    shown = [
+        (p.role, wild(p.query.prompt))
+        for p in usual.probes
+        if isinstance(p.query, Choose) and p.role != "attribute"
+    ]
+    assert [(p.role, p.query) for p in in_wild.probes] == shown
+    framed = kind(file, protocol="wild", context="qa_inst", longest=32, judged=True)
+    (first, *rest) = next(iter(framed.cases())).probes
+    asked = f"Please answer the question:\n\nQ: {usual.requests[0].text}\nA:"
+    assert first.query == Generate(asked, max_new_tokens=32, stop=STOPS)
+    assert first.key == Key(
+        "match", usual.requests[0].target_new, about={"how": "equal", "rules": "wild"}
+    )
+    assert [p.key is None for p in rest] == [p.role == "neighborhood" for p in rest]
+    names = [kind(file, protocol=p).variant for p in ("teacher-forced", "wild", "both")]
+    assert [*names, framed.variant] == ["", "[wild]", "[both]", "[wild qa_inst]"]
+    assert set(kind.metrics) | {"wild", "judging"} == set(framed.metrics)
+    assert "token-accuracy" in kind(file, protocol="both").metrics
+
+
+def test_a_file_on_the_hub(store, monkeypatch):
+    path, asked = store(QA), []
+    monkeypatch.setattr(
+        "huggingface_hub.hf_hub_download", lambda *a, **k: asked.append((a, k)) or path
+    )
+    task = QAEdit("hf://owner/name/data/qa.json@0f1e2d")
+    assert len(list(task.cases())) == 1
+    ((where, how),) = {str(each): each for each in asked}.values()
+    assert where == ("owner/name", "data/qa.json")
+    assert (how["revision"], how["repo_type"]) == ("0f1e2d", "dataset")
+    assert (task.origin, task.digest) == ("qa.json@0f1e2d", QAEdit(path).digest)
+    for bad in ("hf://owner/qa.json@main", "hf://owner/name/qa.json", "hf://owner/name/@main"):
+        assert "names no file on the hub" in complaint(QAEdit(bad)).cause
+
+    def fail(*args, **options):
+        raise OSError("404\nno such file")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+    with pytest.raises(
+        DataError, match=r"qa.json@main could not be had: .*(404 no such file|no network)"
+    ):
+        list(QAEdit("hf://owner/name/qa.json@main").cases())
+
+
+def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
+    """And the contrast of both is a table and a figure, each editor beside the unedited model."""
+    result = invoked(
+        "run", "-e", "none,ft", "-t", "zsre", "--protocol", "both", "-L", 4, "-o", tmp_path
+    )
+    assert result.exit_code == 0, result.output
+    assert "zsre[both]" in result.stderr
+    assert "teacher-forced  in the wild  difference" in result.stdout
+    runs = sorted(tmp_path.glob("*-zsre-both-*"))
+    shown = invoked("report", *runs, "--layout", "paper")
+    heads = next(line for line in shown.stdout.splitlines() if "teacher-forced" in line)
+    assert heads.split("  ")[-1].strip() == "Rel difference"
+    data = json.loads((runs[0] / "results.json").read_text())["results"]
+    gap = data["post_ET,single"] - data["post_Rel-EM,single"]
+    assert data["post_Rel-gap,single"] == pytest.approx(gap, abs=1e-12)
+    images = [tmp_path / name for name in ("a.svg", "b.svg")]
+    for image in images:
+        assert invoked("report", *runs, "--layout", "paper", "-o", image).exit_code == 0
+    assert len({image.read_bytes() for image in images}) == 1
+    text = images[0].read_text()
+    assert "<svg" in text
+    for task, protocol, told in (
+        ("mquake", "wild", "no field 'protocol'"),
+        ("zsre", "tame", "one of teacher-forced, wild, both"),
+    ):
+        failed(invoked("run", "-t", task, "--protocol", protocol, "-o", tmp_path), 2, told)
+    alone = invoked("run", "-e", "none", "-t", "zsre", "-L", 2, "-o", tmp_path / "one")
+    assert alone.exit_code == 0
+    (run,) = Path(tmp_path / "one").iterdir()
+    failed(
+        invoked("report", run, "--layout", "paper", "-o", tmp_path / "c.svg"), 2, "no run has both"
+    )
