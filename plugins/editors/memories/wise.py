@@ -90,7 +90,7 @@ class Wise(Learning, Prepared[Shared]):
         "qwen2-7b": _preset(23, "EasyEdit's values for Qwen2.5 7B", "guessed"),
         "qwen2.5-7b": _preset(23, EASYEDIT),
     }
-    needs: ClassVar[str] = "a prompt and a target, no subject; memory for four of its matrix"
+    needs: ClassVar[str] = "a prompt and a target, no subject; four times the memory of its matrix"
     citation: ClassVar[str] = (
         "Wang et al. (2024), WISE: Rethinking the Knowledge Memory for Lifelong Model Editing of "
         "Large Language Models"
