@@ -7,6 +7,7 @@ import re
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -116,9 +117,9 @@ def from_hub(address: str) -> Path:
         form = "write hf://OWNER/NAME/FILE@REVISION: a commit, a tag, or main"
         raise DataError(f"{address} names no file on the hub", form)
     alone = bool(offline() or unknown_host(constants.ENDPOINT))
-    how = {"repo_type": "dataset", "revision": at["revision"], "local_files_only": alone}
+    get = partial(hf_hub_download, repo_type="dataset", local_files_only=alone)
     try:
-        return Path(hf_hub_download(at["name"], at["file"], **how))
+        return Path(get(at["name"], at["file"], revision=at["revision"]))
     except (OSError, ValueError) as error:
         why = "it is not in the hub's cache, and there is no network" if alone else str(error)
         cause = f"{address} could not be had: {' '.join(why.split())[:200]}"

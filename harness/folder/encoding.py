@@ -37,7 +37,7 @@ def encode_answer(answer: Answer) -> dict[str, Any] | list[Any] | None:
     if isinstance(answer, Divergence):
         return finite(astuple(answer))
     if isinstance(answer, Text):
-        told = {"text": answer.text, **({"tokens": answer.tokens} if answer.tokens else {})}
+        told = {"text": answer.text, **({"tokens": list(answer.tokens)} if answer.tokens else {})}
         if (verdict := answer.verdict) is None:
             return told
         # Without what most do not have: a judge that is a model says more.

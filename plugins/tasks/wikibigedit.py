@@ -78,6 +78,9 @@ class WikiBigEdit(WildTask):
     compared: token accuracy (UltraEdit, NAS) and exact match of answers of 32 tokens (LocFT).
     """
 
+    data: str = "auto"
+    """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file, in the layout of wikibigedit_3k.json
+    or of the hub's files: hf://lukasthede/WikiBigEdit/FILE@REVISION."""
     protocol: Literal["teacher-forced", "wild", "both"] = "both"
 
     published, layout, others = AUTHORS, Layout, (ON_THE_HUB,)

@@ -1,6 +1,7 @@
 """Tasks of questions that can be asked in the wild: QAEdit, WikiBigEdit, and the protocol on those before them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,14 @@ from support.builders import DATA, question, record
 from support.commands import failed, invoked
 from support.complaints import complaint
 
-from edit_harness import Choose, DataError, Generate, Key, ModelSource, Regime, Request
+from edit_harness import Choose, Generate, Key, ModelSource, Regime, Request
 from edit_harness_plugins.models.pocket import FILES
 from edit_harness_plugins.tasks.counterfact.counterfact import CounterFact
 from edit_harness_plugins.tasks.qaedit import QAEdit
 from edit_harness_plugins.tasks.wikibigedit import WikiBigEdit
 from edit_harness_plugins.tasks.zsre import ZsRE
 
-STOPS = (".", "\n")
+STOPS, PROTOCOLS = (".", "\n"), ("teacher-forced", "wild", "both")
 QA = {
     "id": 7, "source": "SQA", "prompt": "is Oslo older than old Oslo town?", "target": "St. Olav", "subject": "Oslo",
     "rephrase": "Which is older?",
@@ -52,23 +53,17 @@ def test_the_subject_of_a_question_is_its_last_place(store):
     assert "does not have the subject 'Bergen' in it" in first.problem
 
 
-@pytest.mark.parametrize(
-    ("fields", "request_"),
-    [
-        ({}, Request("In which city does {} live?", "Ada", "Rome")),
-        ({"subject": ""}, Request.of("In which city does Ada live?", "Rome")),
-        ({"subject": None}, Request.of("In which city does Ada live?", "Rome")),
-        ({"subject": "Eve"}, Request.of("In which city does Ada live?", "Rome")),
-    ],
-)
-def test_changes_of_wikidata_in_both_layouts(store, fields, request_):
-    ours = list(WikiBigEdit(store(CHANGE | fields)).cases())
-    theirs = list(WikiBigEdit(store(HUB | fields)).cases())
-    assert ours[0].requests == theirs[0].requests == (request_,)
-    assert ours[0].probes == theirs[0].probes
-    assert [p.query.prompt for p in ours[0].probes[:3]] == [
-        v for k, v in CHANGE.items() if "prompt" in k
-    ]
+@pytest.mark.parametrize("subject", ["Ada", "", None, "Eve"])
+def test_changes_of_wikidata_in_both_layouts(store, subject):
+    fields = {"subject": subject}
+    (ours,) = WikiBigEdit(store(CHANGE | fields)).cases()
+    (theirs,) = WikiBigEdit(store(HUB | fields)).cases()
+    bare = Request.of("In which city does Ada live?", "Rome")
+    known = Request("In which city does {} live?", "Ada", "Rome")
+    assert ours.requests == theirs.requests == (known if subject == "Ada" else bare,)
+    assert ours.probes == theirs.probes
+    prompts = [CHANGE[name] for name in ("prompt", "rephrase_prompt", "locality_prompt")]
+    assert [probe.query.prompt for probe in ours.probes] == prompts * 2
     (bare,) = WikiBigEdit(store(HUB | {"loc": None, "loc_ans": None})).cases()
     assert [probe.role for probe in bare.probes] == ["efficacy", "paraphrase"] * 2
     assert WikiBigEdit.regime == Regime("sequential", 100, checkpoints=(100, 1_000, 10_000))
@@ -79,10 +74,7 @@ def test_other_files_are_refused_and_the_sample_is_pockets(kind, store):
     assert "none of 1 records has the fields" in complaint(kind(store(question()))).cause
     bound = kind().bind(ModelSource("m", data={kind.sample: str(FILES / f"{kind.sample}.json")}))
     cases = list(bound.cases())
-    assert (len(cases), bound.origin) == (
-        {"qaedit": 200, "wikibigedit": 1_000}[kind.sample],
-        "bundled sample",
-    )
+    assert len(cases) == {"qaedit": 200, "wikibigedit": 1_000}[kind.sample]
     assert not any(case.problem for case in cases)
     facts = {case.requests[0].text for case in cases}
     others = {p.query.prompt for case in cases for p in case.probes if p.role == "neighborhood"}
@@ -110,32 +102,21 @@ def test_the_genuine_files(kind, file, count, cut):
 def test_protocols_of_a_task_that_was_there_before(store, kind, made):
     """Teacher forcing is as ever; in the wild the same prompts are asked in the same roles."""
     file = store(made())
-    usual, forced, in_wild, both = (
-        next(iter(kind(file, **fields).cases()))
-        for fields in (
-            {},
-            {"protocol": "teacher-forced"},
-            {"protocol": "wild"},
-            {"protocol": "both"},
-        )
-    )
+    usual = next(iter(kind(file).cases()))
+    forced, in_wild, both = (next(iter(kind(file, protocol=p).cases())) for p in PROTOCOLS)
     assert usual == forced
     assert both.probes == (*usual.probes, *in_wild.probes)
-    shown = [
-        (p.role, wild(p.query.prompt))
-        for p in usual.probes
-        if isinstance(p.query, Choose) and p.role != "attribute"
-    ]
-    assert [(p.role, p.query) for p in in_wild.probes] == shown
+    shown = [p for p in usual.probes if isinstance(p.query, Choose) and p.role != "attribute"]
+    asked = [(p.role, wild(p.query.prompt)) for p in shown]
+    assert [(p.role, p.query) for p in in_wild.probes] == asked
     framed = kind(file, protocol="wild", context="qa_inst", longest=32, judged=True)
     (first, *rest) = next(iter(framed.cases())).probes
     asked = f"Please answer the question:\n\nQ: {usual.requests[0].text}\nA:"
     assert first.query == Generate(asked, max_new_tokens=32, stop=STOPS)
-    assert first.key == Key(
-        "match", usual.requests[0].target_new, about={"how": "equal", "rules": "wild"}
-    )
+    rules = {"how": "equal", "rules": "wild"}
+    assert first.key == Key("match", usual.requests[0].target_new, about=rules)
     assert [p.key is None for p in rest] == [p.role == "neighborhood" for p in rest]
-    names = [kind(file, protocol=p).variant for p in ("teacher-forced", "wild", "both")]
+    names = [kind(file, protocol=p).variant for p in PROTOCOLS]
     assert [*names, framed.variant] == ["", "[wild]", "[both]", "[wild qa_inst]"]
     assert set(kind.metrics) | {"wild", "judging"} == set(framed.metrics)
     assert "token-accuracy" in kind(file, protocol="both").metrics
@@ -143,9 +124,8 @@ def test_protocols_of_a_task_that_was_there_before(store, kind, made):
 
 def test_a_file_on_the_hub(store, monkeypatch):
     path, asked = store(QA), []
-    monkeypatch.setattr(
-        "huggingface_hub.hf_hub_download", lambda *a, **k: asked.append((a, k)) or path
-    )
+    got = "huggingface_hub.hf_hub_download"
+    monkeypatch.setattr(got, lambda *a, **k: asked.append((a, k)) or path)
     task = QAEdit("hf://owner/name/data/qa.json@0f1e2d")
     assert len(list(task.cases())) == 1
     ((where, how),) = {str(each): each for each in asked}.values()
@@ -158,18 +138,15 @@ def test_a_file_on_the_hub(store, monkeypatch):
     def fail(*args, **options):
         raise OSError("404\nno such file")
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
-    with pytest.raises(
-        DataError, match=r"qa.json@main could not be had: .*(404 no such file|no network)"
-    ):
-        list(QAEdit("hf://owner/name/qa.json@main").cases())
+    monkeypatch.setattr(got, fail)
+    lost = complaint(QAEdit("hf://owner/name/qa.json@main")).cause
+    assert re.search(r"@main could not be had: .*(404 no such file|no network)", lost)
 
 
 def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     """And the contrast of both is a table and a figure, each editor beside the unedited model."""
-    result = invoked(
-        "run", "-e", "none,ft", "-t", "zsre", "--protocol", "both", "-L", 4, "-o", tmp_path
-    )
+    asked = "-e", "none,ft", "-t", "zsre", "--protocol", "both", "-L", 4
+    result = invoked("run", *asked, "-o", tmp_path)
     assert result.exit_code == 0, result.output
     assert "zsre[both]" in result.stderr
     assert "teacher-forced  in the wild  difference" in result.stdout
@@ -184,8 +161,7 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     for image in images:
         assert invoked("report", *runs, "--layout", "paper", "-o", image).exit_code == 0
     assert len({image.read_bytes() for image in images}) == 1
-    text = images[0].read_text()
-    assert "<svg" in text
+    assert "<svg" in images[0].read_text()
     for task, protocol, told in (
         ("mquake", "wild", "no field 'protocol'"),
         ("zsre", "tame", "one of teacher-forced, wild, both"),
@@ -194,6 +170,4 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     alone = invoked("run", "-e", "none", "-t", "zsre", "-L", 2, "-o", tmp_path / "one")
     assert alone.exit_code == 0
     (run,) = Path(tmp_path / "one").iterdir()
-    failed(
-        invoked("report", run, "--layout", "paper", "-o", tmp_path / "c.svg"), 2, "no run has both"
-    )
+    failed(invoked("report", run, "--layout", "paper", "-o", images[0]), 2, "no run has both")
