@@ -92,7 +92,7 @@ class WikiBigEdit(WildTask):
     )
     version: ClassVar[str] = "0.1"
     metrics = ("token-accuracy", "accuracy", "unchanged", "wild")
-    regime: ClassVar[Regime] = Regime("sequential", BATCH, checkpoints=POINTS)
+    regime: ClassVar[Regime] = Regime("sequential", BATCH, checkpoints=POINTS, sample=500)
     citation = WIKIBIGEDIT
 
     def _wrong(self, record: Record) -> Iterator[str]:
