@@ -14,8 +14,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from functools import cached_property
 from types import FrameType
 from typing import Any, NoReturn
@@ -32,11 +31,6 @@ from .run.options import HELP
 INTERNAL = 70
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The exit code of each signal. A closed terminal is as SIGTERM."""
-VARIABLES = (
-    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
-    "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
-)  # fmt: skip
-"""What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
 COMPLETE = "_EDIT_HARNESS_COMPLETE"
 """The variable by which a shell asks for completions; click answers, and ends the process."""
 
@@ -140,8 +134,6 @@ class Harness(click.Group):
                 stream.reconfigure(errors="replace")
         handle_signals()
         self._called = None
-        for line in misspelt(each.load() for each in self._bundled.values()):
-            _say(f"note     {line}")
         if debug:
             logging.basicConfig()
             for name in ("edit_harness", "edit_harness_plugins"):
@@ -201,23 +193,6 @@ def _failed(code: int, cause: str, remedy: str = "") -> int:
 
 def _say(*lines: str) -> None:
     click.echo("\n".join(map(one_line, filter(None, lines))), err=True)
-
-
-def misspelt(commands: Iterable[click.Command]) -> Iterator[str]:
-    """Say which variables of the environment are called as ours are, and mean nothing.
-
-    ``commands`` are gone through, and so imported, only if there is one that only a flag can explain.
-    """
-    prefix = "EDIT_HARNESS_"
-    given = {name.removeprefix(prefix) for name in os.environ if name.startswith(prefix)}
-    if not (unknown := given - {*VARIABLES}):
-        return
-    params = [p for c in commands if "auto_envvar_prefix" in c.context_settings for p in c.params]
-    flags = {str(p.name).upper() for p in params if getattr(p, "allow_from_autoenv", False)}
-    for own in sorted(unknown - flags):
-        close = get_close_matches(own, sorted({*VARIABLES} | flags), n=1)
-        guess = f"; did you mean {prefix}{close[0]}?" if close else ""
-        yield f"the variable {prefix}{own} means nothing here{guess}"
 
 
 def handle_signals() -> None:

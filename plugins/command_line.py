@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, fields
+from difflib import get_close_matches
 from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,11 @@ from . import terminal
 T = TypeVar("T")
 SETTINGS = {"auto_envvar_prefix": "EDIT_HARNESS", **HELP}
 """Of a command whose flags may be given in the environment."""
+VARIABLES = (
+    "BLOCK", "CACHE", "DEBUG", "FSYNC", "JUDGE_KEY", "OFFLINE",
+    "PLUGINS", "PLUGIN_FILES", "WIKIDATA",
+)  # fmt: skip
+"""What is read from the environment, by ``EDIT_HARNESS_`` and this, besides flags."""
 BY_HAND = ("trust-remote-code", "allow-pickle-weights")
 """Flags that neither a configuration file nor the environment can give: whoever types them means it."""
 RENAMED = {"--output-path": "--output", "--out": "--output", "--samples": "--noises"}
@@ -63,7 +69,8 @@ class Command(click.Command):
         return len(self.params) > MOST
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the new names of flags for old ones, and say so."""
+        """Put the new names of flags for old ones, and say so; tell variables that mean nothing."""
+        tell_misspelt(ctx.find_root())
         own = {option for param in self.params for option in param.opts}
         for place, arg in enumerate(args):
             old, equals, value = arg.partition("=")
@@ -100,6 +107,27 @@ class Command(click.Command):
         for heading, rows in ordered.items():
             with formatter.section(heading):
                 formatter.write_dl([*rows.values()])
+
+
+def tell_misspelt(root: click.Context) -> None:
+    """Say which variables of the environment are called as ours are, and mean nothing.
+
+    Commands are imported only if there is one that only a flag can explain.
+    """
+    prefix = "EDIT_HARNESS_"
+    given = {name.removeprefix(prefix) for name in os.environ if name.startswith(prefix)}
+    if not (unknown := given - {*VARIABLES}) or not isinstance(root.command, click.Group):
+        return
+    commands = (root.command.get_command(root, name) for name in root.command.list_commands(root))
+    params = [
+        p for c in commands if c and "auto_envvar_prefix" in c.context_settings for p in c.params
+    ]
+    flags = {str(p.name).upper() for p in params if getattr(p, "allow_from_autoenv", False)}
+    for own in sorted(unknown - flags):
+        close = get_close_matches(own, sorted({*VARIABLES} | flags), n=1)
+        guess = f"; did you mean {prefix}{close[0]}?" if close else ""
+        said = f"note     the variable {prefix}{own} means nothing here{guess}"
+        terminal.err.print(said, soft_wrap=True)
 
 
 class Alias(click.Command):

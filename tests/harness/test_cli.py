@@ -12,7 +12,7 @@ from support.commands import failed, stored
 
 import edit_harness
 import edit_harness_plugins
-from edit_harness import cli
+from edit_harness_plugins.command_line import VARIABLES
 
 FAST = "steps=3,context_count=1"
 
@@ -124,7 +124,7 @@ def test_variables_that_are_read_are_known_and_others_are_told(tell, monkeypatch
     own = [Path(package.__path__[0]) for package in (edit_harness, edit_harness_plugins)]
     texts = [file.read_text(encoding="utf-8") for at in own for file in at.rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bEDIT_HARNESS_([A-Z_]+)\b", text)}
-    assert read == set(cli.VARIABLES)
+    assert read == set(VARIABLES)
 
 
 def test_failed_cases_are_listed_and_give_code_1(tell, folder, tmp_path):
