@@ -4,7 +4,8 @@ import json
 
 import pytest
 from support.browser import browser
-from support.page_runs import PAYLOADS, STRINGS, copies, of_editor, small, spoilt
+from support.hostile import PAGES
+from support.page_runs import STRINGS, copies, of_editor, small, spoilt
 
 from edit_harness_plugins.commands.leaderboard.build import Entry, write
 from edit_harness_plugins.commands.report import page
@@ -101,7 +102,7 @@ def test_a_case_opens_with_what_was_asked_and_answered(tab, base, tmp_path):
 
 def test_hostile_texts_are_shown_and_not_obeyed(tab, base, tmp_path):
     chunks = [STRINGS[i::5] for i in range(5)]
-    html = page.explore([spoilt(base, chunk) for chunk in chunks], "\n".join(PAYLOADS))
+    html = page.explore([spoilt(base, chunk) for chunk in chunks], "\n".join(PAGES))
     tab.open(written(tmp_path, html))
     read = """new Promise(async done => {
         const wait = () => new Promise(go => setTimeout(go, 30));

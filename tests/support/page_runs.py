@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.builders import record, replace, with_entries
+from support.hostile import PAGES
 from support.loops import Push
 
 from edit_harness import Case, Choose, Generate, Probe, Request, evaluate
@@ -14,35 +15,8 @@ from edit_harness.folder.record import Record
 from edit_harness.run.results import Results
 from edit_harness.testing import tiny_model
 
-ELSEWHERE = "https://evil.example"
-PAYLOADS = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    f"<img src={ELSEWHERE}/x.png>",
-    "<math><mtext></mtext><mglyph><style><img src=x onerror=alert(1)>",
-    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
-    f"<style>@import '{ELSEWHERE}/x.css';</style>",
-    f"<meta http-equiv=refresh content='0;url={ELSEWHERE}'>",
-    "<a href=javascript:alert(1)>x</a>",
-    "javascript:alert(1)",
-    "onmouseover=alert(1) autofocus tabindex=1 onfocus=alert(1) x=",
-    "<!--><script>alert(1)</script>",
-    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "\\u003cscript\\u003ealert(1)\\u003c/script\\u003e",
-    "{{ 7 * 7 }}{{ config }}",
-    "`-alert(1)-`",
-    "=cmd|' /C calc'!A0",
-    "\u202egnp.exe\u202c\u2066\u2069",
-    "zero\u200bwidth\u200d\ufeff\u2060\u00ad",
-    "line\u2028paragraph\u2029next\u0085",
-    "nul\x00esc\x1b[31mbell\x07\x7f",
-    "half a pair \ud83d and \udc00 alone",
-    "tags \U000e0041\U000e007f, fillers \u3164\u2800, not a character \ufffe",
-    "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢L̠ͨͧͩ͘G̴̻͈͍͔̹̑͗̎̅͛́Ǫ̵̹̻̝̳͂̌̌͘!͖̬̰̙̗̿̋ͥͥ̂ͣ̐́́͜͞",
-)
 CLOSERS = ("", '"></title></textarea></select>', "'></style></svg>", "</script>-->]]>")
-STRINGS = [closer + payload for payload in PAYLOADS for closer in CLOSERS]
+STRINGS = [closer + payload for payload in PAGES for closer in CLOSERS]
 NAMES = ("Ada", "Bob", "Ann", "Danielle")
 
 

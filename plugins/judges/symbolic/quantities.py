@@ -12,28 +12,8 @@ from dataclasses import dataclass, field
 
 from sympy import Expr, Symbol, pi, sqrt
 
-from .words import FILLERS, singular
+from .words import FILLERS, OTHER_NAMES, singular
 
-OTHER_NAMES: Mapping[str, Sequence[str]] = {
-    "side": ("side length", "edge", "edge length", "length side"),
-    "equal side": (
-        "side", "leg", "equal leg", "congruent side", "equal side length", "side length",
-    ),
-    "base side": ("side", "base edge", "side length", "base side length", "side base"),
-    "leg": ("side", "cathetus", "leg length", "shorter side", "side length"),
-    "base": ("base length",),
-    "width": ("breadth",),
-    "base area": ("area base", "area"),
-    "base perimeter": ("perimeter base", "perimeter"),
-    "lateral area": ("lateral surface area", "lateral surface", "side area"),
-    "slant height": ("slant",),
-    "diagonal": ("diagonal length",),
-    "central angle": ("angle",),
-    "included angle": ("angle",),
-    "opposite angle": ("angle",),
-    "semiperimeter": ("semi perimeter", "half perimeter"),
-}  # fmt: skip
-"""What else a quantity is called; a name that another quantity bears itself is not taken."""
 PLACES = ("first", "second", "third", "fourth", "one", "two", "longer", "shorter", "other")
 """What tells a quantity from its like."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from .algebra import Unread
@@ -12,55 +14,16 @@ from .algebra import Unread
 LONGEST, MOST_TOKENS = 2_000, 600
 MOST_DIGITS = 30
 
-NUMBERS = {
-    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15,
-    "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30,
-    "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
-}  # fmt: skip
-PARTS = {
-    "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4,
-    "fourths": 4, "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "eighth": 8, "eighths": 8,
-    "sixteenth": 16, "sixteenths": 16,
-}  # fmt: skip
-MULTIPLES = {"twice": 2, "double": 2, "triple": 3, "thrice": 3, "quadruple": 4}
-SIGNS = {
-    "+": "+", "-": "-", "*": "*", "/": "/",
-    "plus": "+", "added to": "+", "increased by": "+", "together with": "+",
-    "minus": "-", "less": "-", "decreased by": "-", "reduced by": "-",
-    "times": "*", "multiplied by": "*", "multiplied with": "*",
-    "over": "/", "divided by": "/",
-}  # fmt: skip
+_WORDS = json.loads(Path(__file__).with_name("words.json").read_bytes())
+NUMBERS, PARTS, MULTIPLES = (_WORDS[name] for name in ("numbers", "parts", "multiples"))
+SIGNS: Mapping[str, str] = _WORDS["signs"]
 """Signs and the words for them."""
-FUNCTIONS = ("sqrt", "sin", "cos", "tan", "min", "max", "sine", "cosine", "tangent")
-GREEK = (
-    "alpha", "beta", "gamma", "delta", "theta", "phi", "psi", "omega", "rho", "sigma", "lambda",
-    "mu", "tau",
-)  # fmt: skip
-FILLERS = frozenset({
-    "the", "its", "this", "that", "full", "whole", "both", "respective", "given", "combined",
-    "overall", "corresponding", "individual", "different", "exactly", "simply", "just", "also",
-    "entire", "adjacent", "perpendicular", "opposite", "taking", "take", "finding",
-})  # fmt: skip
+FUNCTIONS, GREEK = _WORDS["functions"], _WORDS["greek"]
+FILLERS = frozenset(_WORDS["fillers"])
 """Words before a quantity that change nothing."""
-SHAPES = frozenset({
-    "rectangle", "square", "triangle", "circle", "parallelogram", "rhombus", "diamond",
-    "trapezoid", "trapezium", "sector", "cuboid", "box", "cube", "prism", "pyramid", "cone",
-    "cylinder", "sphere", "shape", "figure", "solid", "ball",
-})  # fmt: skip
-UNITS = frozenset({
-    "cm", "mm", "m", "km", "in", "inch", "inches", "ft", "foot", "feet", "yd", "yards", "yard",
-    "miles", "mile", "meter", "meters", "metre", "metres", "centimeter", "centimeters",
-    "centimetre", "centimetres", "millimeter", "millimeters", "unit", "units", "sq", "square",
-    "squares", "cubic", "cu", "radians", "rad", "radian", "degrees",
-})  # fmt: skip
-CONNECTING = frozenset({
-    "is", "are", "was", "be", "as", "by", "and", "or", "to", "of", "in", "on", "at", "an",
-    "the", "it", "its", "if", "so", "we", "do", "no", "not", "i", "am", "has", "had", "have",
-    "with", "for", "from", "that", "this", "then", "thus", "hence", "where", "when", "which",
-    "since", "because", "let", "given", "get", "gives", "can", "both", "per", "you", "my",
-    "our", "us", "but", "how", "what", "who", "why",
-})  # fmt: skip
+SHAPES, UNITS, CONNECTING = (frozenset(_WORDS[n]) for n in ("shapes", "units", "connecting"))
+OTHER_NAMES: Mapping[str, Sequence[str]] = _WORDS["other_names"]
+"""What else a quantity is called; a name that another quantity bears itself is not taken."""
 PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{2,4}|a[bcdhp]{1,3}|[bcd]a", re.IGNORECASE)
 """Letters that stand side by side as factors and not as a word."""
 AROUND_FUNCTION = re.compile(r"([A-Za-z]{0,3})(sin|cos|tan|sqrt)([A-Za-z]?)")

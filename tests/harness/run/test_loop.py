@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from msgspec import structs
-from support.loops import CASES, METRICS, PEOPLE, SINGLE, Push, case, ran, worked
+from support.loops import CASES, PEOPLE, SINGLE, Push, case, ran, worked
 
 from edit_harness import Case, DataError, Metric, PluginError
 from edit_harness.edits import Edit, LowRank
@@ -258,19 +258,6 @@ def test_requests_in_turn_are_edited_on_top_of_each_other(model):
     assert records[0].values["probability"]["post_p"] == pytest.approx(expected, rel=1e-4)
     (alone,) = ran(model, Push(), [CASES[2]])
     assert records[1].values["probability"] == pytest.approx(alone.values["probability"], rel=1e-4)
-
-
-@pytest.mark.parametrize("regime", [SINGLE, Regime("sequential")], ids=str)
-def test_an_interrupted_run_leaves_the_weights(model, regime):
-    class Interrupted(Push):
-        def edit(self, model, requests):
-            with model.applied(super().edit(model, requests)):
-                raise KeyboardInterrupt
-
-    before = {n: p.clone() for n, p in model.module.named_parameters()}
-    with pytest.raises(KeyboardInterrupt):
-        run(model, Interrupted(), METRICS, regime)
-    assert all(torch.equal(p, before[n]) for n, p in model.module.named_parameters())
 
 
 def test_editors_share_one_clean_pass(model, monkeypatch):

@@ -194,28 +194,6 @@ def test_a_collapse_is_reported(evaluate, by):
     json.dumps(results, allow_nan=False)
 
 
-def test_a_record_of_no_use_is_listed_and_not_run(model, tmp_path):
-    class Half(eh.Task):
-        metrics = ("success",)
-
-        def cases(self):
-            good = eh.Request("{} lives in", "Ada", "Paris", "Rome")
-            probe = eh.Probe("efficacy", eh.Choose(good.text, ("Paris", "Rome")))
-            yield eh.Case("good", (good,), (probe,))
-            yield eh.Case("bad", (), (), problem="facts.json:2: target_new is empty")
-            yield eh.Case("last", (good,), (probe,))
-
-    for how in (SINGLE, Regime("batch", 2), SEQUENCE):
-        editor = Push()
-        run = eh.evaluate(editor, Half(), model, output=tmp_path, regime=how)
-        assert [r.case for r in run.records] == ["good", "bad", "last"]
-        (bad,) = run.failures
-        assert (bad.status, bad.message) == ("invalid_case", "facts.json:2: target_new is empty")
-        assert run["ES"].n == 2
-        assert run.results()["failed"] == {"bad": "invalid_case"}
-        assert editor.edited == ["Ada", "Ada"]
-
-
 def flags(default=Regime(), mode=None, size=None, at=()):  # noqa: B008
     return RegimeFlags(edit_mode=mode, edit_batch_size=size, eval_at=at).over(default)
 

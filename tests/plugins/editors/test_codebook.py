@@ -146,19 +146,6 @@ def rows_at(offsets):
     return Rows(offsets, torch.ones_like(offsets).bool(), torch.zeros_like(offsets), {}, {})
 
 
-def test_only_the_end_of_a_prompt_is_looked_up():
-    """Offsets run from 0, -1, ... in the first column, so that the last row has no end here."""
-    inputs, outputs, keys, values, rows = lookups()
-    given, expected = outputs.clone(), outputs.clone()
-    keys[3], keys[8] = inputs[2, 2], inputs[4, 4]
-    keys[5] = inputs[1, 3]  # not the end of row 1
-    found = Codebook(keys, values, torch.full((40,), 1e-3))(inputs, outputs, rows)
-    expected[2, 2], expected[4, 4] = values[3], values[8]
-    assert torch.equal(found, expected)
-    later = rows_at(rows.offsets + 10)
-    assert torch.equal(Codebook(keys, values, torch.ones(40))(inputs, outputs, later), given)
-
-
 def test_the_nearest_entry_answers_if_it_is_within_its_own_radius():
     inputs, outputs, keys, values, rows = lookups(rows=1, columns=1, entries=2)
     step = torch.nn.functional.one_hot(torch.tensor(0), 48).float()

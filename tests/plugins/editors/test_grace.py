@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from support.editors import ALONE, REQUESTS, OnBothKinds
+from support.editors import REQUESTS, OnBothKinds
 
 from edit_harness import Choose, PluginError, Request
 from edit_harness.edits import Edit
@@ -58,44 +58,6 @@ def searched_plainly(model, editor, request, start, name):
         loss.backward()
         optimizer.step()
     return value.detach(), losses
-
-
-def clean(model, name, request):
-    """Return input and output of a module at the last prompt token, in a pass over the prompt."""
-    ids = model.tokens.split(request.text, request.target_new).prompt
-    seen = []
-    hook = lambda _, args, out: seen.append((args[0], out))
-    with torch.no_grad(), model.module.get_submodule(name).register_forward_hook(hook):
-        model.module(torch.tensor([ids]), use_cache=False)
-    return [tensor.reshape(-1, tensor.shape[-1])[-1] for tensor in seen[0]]
-
-
-@pytest.mark.parametrize(
-    ("family", "layer", "module", "start"),
-    [
-        ("gpt2", 0, "down", "cold"),
-        ("gpt2", 1, "up", "warm"),
-        ("opt", 0, "up", "cold"),
-        ("bloom", 1, "down", "warm"),
-    ],
-)
-def test_many_values_at_once_are_those_of_plain_searches(family, layer, module, start):
-    """fp64, where nothing is left of the order of sums; BLOOM runs whole rows, its softmax in fp32."""
-    model = tiny_model(family, torch.float64)
-    editor = grace(layer=layer, module=module, start=start)
-    for request, edit in zip(REQUESTS, editor.edit_each(model, ALONE), strict=True):
-        ((name, book),) = edit.adaptors.items()
-        key, output = clean(model, name, request)
-        first = editor.first_value(request, output).to(output)
-        assert torch.equal(first, output) == (start == "warm")
-        value, losses = searched_plainly(model, editor, request, first, name)
-        torch.testing.assert_close(book.keys[0], key, rtol=1e-10, atol=1e-10)
-        near = 1e-4 if family == "bloom" else 1e-7
-        torch.testing.assert_close(book.values[0], value, rtol=near, atol=near)
-        loss = pytest.approx(losses[-1], rel=near / 10)
-        assert edit.info == {"loss": loss, "steps": 8, "entries": 1}
-        assert losses[-1] < losses[0]
-        assert book.radii.tolist() == [0.5]
 
 
 def test_a_cold_start_is_of_the_request_and_the_seed_alone():

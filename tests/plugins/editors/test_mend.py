@@ -16,7 +16,7 @@ from edit_harness.interfaces import Making
 from edit_harness.registry.settings import configure, shape_of
 from edit_harness.testing import tiny_model
 from edit_harness_plugins.editors.mend.mend import Mend
-from edit_harness_plugins.editors.mend.network import Layer, Made, Network, Statistics, save
+from edit_harness_plugins.editors.mend.network import Made, Network, Statistics, save
 
 FACTS = (
     Request("{} lives in", "Ann", "Rome", "Oslo"),
@@ -138,24 +138,6 @@ def test_edits_found_together_are_those_found_alone(family, how, tmp_path):
 
 
 # The network.
-
-
-def test_a_layer_is_its_formula():
-    """h + max(0, s ⊙ (U V h + b) + t), entry by entry in float64."""
-    noise = torch.Generator().manual_seed(0)
-    layer = Layer(5, 3, 2, noise).double()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=noise))
-    h = torch.randn(4, 5, generator=noise, dtype=torch.float64)
-    for matrix in range(2):
-        with torch.no_grad():
-            got = layer(h, matrix)
-        for token in range(4):
-            inner = layer.u @ (layer.v @ h[token]) + layer.bias
-            moved = layer.scale[matrix] * inner + layer.shift[matrix]
-            expected = [max(0.0, value) for value in moved.tolist()]
-            assert (got[token] - h[token]).tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_statistics_are_of_all_vectors_and_matrices_of_one_shape_share_a_network():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.builders import DATA
-from support.symbolic_answers import ALL, KEYS
+from support.symbolic_answers import ALL, KEYS, KNOWN_MISSES
 
 from edit_harness import DataError, Key, PluginError, Reply
 from edit_harness_plugins.judges.symbolic.judge import Symbolic
@@ -21,25 +21,6 @@ from edit_harness_plugins.judges.symbolic.rule import Rule, agree, points, read_
 from edit_harness_plugins.judges.symbolic.verdicts import verdict
 
 RULES = DATA / "rule_edit_rules.json"
-FOUR_SIDES = "left undecided: of a perimeter, 'its sides' are two of them or all four"
-KNOWN_MISSES = {
-    "A = x by y": "'by' for 'times' is not read: it also stands in 'divided by'",
-    "V = (1/2π) r² h": "read as 1/2 π, as 1/3πr²h has to be",
-    " A = 18 × 5 = 90. Therefore, the area is 90 cm². Next, if the length is 10 and the width is 4, "
-    "the area is 40.": "the last value counts, here that of a further example",
-    " the sum of its sides.": FOUR_SIDES,
-    " the sum of the lengths of its sides.": FOUR_SIDES,
-    " twice the sum of its sides": FOUR_SIDES,
-    " the total area of all its faces": "'total' is read as 'sum', which stands before 'of'",
-    " the sum of all twelve edges.": "a cuboid's edges are not in the table, three of which are its sides",
-    " the sum of the areas of its two bases and its lateral surface.": "of surfaces, only bases and "
-    "faces are in the table",
-    " the square root of three divided by four times the side length squared.": "'four times' binds "
-    "first, as written; the formula meant is known only to who knows it",
-    " the sum of sides a, b and c": "'sides' is read as all three, and the letters as factors",
-    "78": "within 1e-2 of 25 pi, the tolerance that 3.14 for pi needs",
-}
-"""Answers on which the judge is wrong, and why."""
 XY = {"lhs": "A", "variables": {"x": "side", "y": "other side"}}
 
 

@@ -98,18 +98,3 @@ def test_tags_from_the_authors_tables(genuine, seesaw_files, tmp_path):
     assert tuan.requests[0].subject == "Yi-Fu Tuan"
     (gold,) = (p.tags["gold"] for p in tuan.probes if p.role == "cross-property")
     assert gold == "geography"
-
-
-@pytest.mark.parametrize(
-    ("name", "people", "work"),
-    [("P21_P101", 290, 279), ("P19_P101", 286, 275), ("P27_P21", 282, 271)],
-)
-def test_the_authors_tables_tell_of_the_edited_people(
-    genuine, seesaw_files, tmp_path, name, people, work
-):
-    task = genuine(sets=name)
-    task.make(Making(tmp_path / "cache" / "tasks" / "seesaw-cf", data=str(seesaw_files)))
-    edited = {case.requests[0].subject for case in task.cases()}
-    assert len(edited) == people
-    assert sum(bool(task.facts.values(each, "P101")) for each in edited) == work
-    assert all(task.facts.values(each, "P21") for each in edited)

@@ -86,15 +86,6 @@ def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
     assert [shard["number"] for shard in event["shards"]] == [*range(1, len(names) + 1)]
 
 
-def test_the_same_twice_and_resumed_has_the_same_rows(originals, tmp_path):
-    """With the shards of the test above, this is what determinism means: T24 of the docs."""
-    whole = timeless(originals[0])
-    again = made(tmp_path).folder.path
-    assert timeless(again) == whole
-    cut(again, 4)
-    assert timeless(made(tmp_path).folder.path) == whole
-
-
 def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
     before = timeless(parts[1])
     cut(parts[1], 1)

@@ -83,12 +83,21 @@ def test_editors_run_beside_each_other_on_workers_too(bench):
     assert all(set(batch.visits) == {0, 1} for batch in bench.workers.sent)
 
 
-@pytest.mark.parametrize("regime", [Regime("sequential", 3, checkpoints=(6,)), Regime("batch", 4)])
-def test_edits_that_share_a_model_stay_together(bench, regime):
+@pytest.mark.parametrize(
+    ("regime", "sent"),
+    [
+        (Regime("sequential", 3, checkpoints=(6,)), 1),
+        (Regime("batch", 4), 3),
+        (Regime(in_turn=True), 6),
+    ],
+)
+def test_edits_that_share_a_model_stay_together(bench, regime, sent):
+    """Requests that are written in turn may be of two chunks, and are of one job."""
+    bench.task = Some(requests=3 if regime.in_turn else 1)
     (expected,) = bench.run(where="alone", regime=regime)
     (folder,) = bench.run(together(2), regime=regime)
     assert rows(folder) == rows(expected)
-    assert len(bench.workers.sent) == (3 if regime.mode == "batch" else 1)
+    assert len(bench.workers.sent) == sent
 
 
 def test_a_run_goes_on_with_another_number_of_workers(bench, alone):

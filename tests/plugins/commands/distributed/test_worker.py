@@ -90,19 +90,6 @@ def came(events):
     return [event for event in events if isinstance(event, worker.Came)]
 
 
-def test_a_batch_yields_its_rows_in_order_and_what_there_is_to_tell(ordered, plugins):
-    made = started(ordered(Failing()))
-    *events, last = made.run(BATCH)
-    assert last == worker.Finished(0)
-    assert [(place, r.case, r.status) for e in came(events) for place, r in e.records] == [
-        (0, name, "edit_failed" if name == "case 2" else "ok") for name in NAMES
-    ]
-    assert list(made.run(worker.Batch({0: frozenset()}))) == [
-        worker.Came(0, (), [], []),
-        worker.Finished(0),
-    ]
-
-
 def test_rows_of_a_failed_device_are_left_to_others(ordered, plugins):
     made = started(ordered(Failing("RuntimeError('CUDA error: uncorrectable ECC')")))
     *events, last = made.run(BATCH)

@@ -183,45 +183,6 @@ def test_batches_are_what_is_tested(folder, runs):
     assert len(set(pairing._joined([0, 1, 2], [2, 1, 0]).tolist())) == 3
 
 
-def in_batches(runs, rows):
-    """Return the pair of runs with other rows, whose states tell their batches."""
-    pair = Pairing(*(replace(r, everything=e) for r, e in zip(runs, rows, strict=True)))
-    pair.__dict__["clusters"] = np.array([r.state for r in rows[0]])
-    return pair
-
-
-def test_no_difference_is_larger_than_it_can_be(runs):
-    rows = [[replace(r, state=int(i > 4)) for i, r in enumerate(run.everything)] for run in runs]
-    for each in in_batches(runs, rows).contrasts:
-        low, high = each.measure.limits
-        assert low - high <= each.difference.low <= each.difference.high <= high - low
-
-
-def test_two_runs_alike_in_few_batches_seldom_differ(runs):
-    """The null, 60 times in three batches: no measure is found more often than its level says."""
-    metric = {"success": runs[0].metrics["success"]}
-    runs = [replace(run, metrics=metric) for run in runs]
-    rng = np.random.default_rng(0)
-    found = {"NS": 0, "S": 0}
-
-    def drawn(run):
-        own, shared = rng.normal(size=(10, 3)), rng.normal(size=(3, 3))
-        values = 0.5 + 0.02 * own + 0.1 * shared[np.arange(10) // 4]
-        return [
-            replace(r, state=i // 4, values={"success": dict(zip(NAMED, values[i], strict=True))})
-            for i, r in enumerate(run.everything)
-        ]
-
-    for _ in range(60):
-        for each in in_batches(runs, [drawn(run) for run in runs]).contrasts:
-            if each.name in found:
-                found[each.name] += each.p <= ALPHA
-    assert max(found.values()) <= 4, found  # by percentiles, S was found in a fifth of them
-
-
-NAMED = ("post_ES", "post_PS", "post_NS")
-
-
 def test_a_difference_that_is_the_same_everywhere_is_found(runs):
     """t is not defined without a spread, and ten cases of ten are no chance."""
     rows = [

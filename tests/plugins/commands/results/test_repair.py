@@ -25,13 +25,6 @@ def lines(path):
     return (path / "samples.jsonl").read_bytes().splitlines(keepends=True)
 
 
-def test_nothing_to_repair_is_said_and_nothing_touched(run):
-    before = lines(run)
-    done = repaired(run)
-    assert done.stdout.startswith(f"no line of {run} is damaged\n")
-    assert lines(run) == before
-
-
 def test_a_damaged_row_is_moved_aside_and_its_case_runs_again(run):
     rows = lines(run)
     (run / "samples.jsonl").write_bytes(b"".join(rows).replace(b'"case 0"', b'"case 7"', 1))
