@@ -23,7 +23,7 @@ from ..files import dumps
 from . import log
 from .encoding import encode_case
 from .log import Log
-from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint, model_changes
+from .manifest import AGAIN, Identity, Manifest, as_json, decoded, fingerprint
 from .record import Writer
 from .table import Cases, RunTable
 
@@ -69,20 +69,13 @@ class RunFolder:
         return cls(path)
 
     @classmethod
-    def open(
-        cls, parent: Path, name: str, identity: Identity, *, new: bool, model: str = ""
-    ) -> RunFolder:
-        """Make the folder of a run, or find it again; ``new`` makes a sibling if there is one already.
-
-        Raises `RunFolderError` if there is a folder of the same run but for what lies at ``model``.
-        """
+    def open(cls, parent: Path, name: str, identity: Identity, *, new: bool) -> RunFolder:
+        """Make the folder of a run, or find it again; ``new`` makes a sibling if there is one already."""
         mark = fingerprint(identity)
         path = parent / f"{name}-{mark[:8]}"
         if new:
             siblings = (path.with_name(f"{path.name}-{number}") for number in count(2))
             path = next(each for each in chain([path], siblings) if not each.exists())
-        elif model and not (path / "manifest.json").exists():
-            _check_weights(path, identity, model)
         with written(path):
             path.mkdir(parents=True, exist_ok=True)
             files.sync_folder(path.parent)
@@ -238,16 +231,3 @@ def written(path: Path) -> Iterator[None]:
     except OSError as error:
         cause = f"the run folder {path} cannot be written: {error.strerror}"
         raise ResourceError(cause, "see to that place, or name another: --output DIR") from None
-
-
-def _check_weights(path: Path, identity: Identity, model: str) -> None:
-    """Raise `RunFolderError` if a folder beside a path has the run of what lay at ``model`` before."""
-    for other in sorted(path.parent.glob(f"{path.name[:-8]}????????*/manifest.json")):
-        try:
-            there = RunFolder(other.parent).planned()
-        except RunFolderError:  # its damage is no matter of this run
-            continue
-        if there.model.path == model and (what := model_changes(there.identity, identity)):
-            was = f"{other.parent} is this run of {model} as it was before"
-            remedy = "run the model as it is now in a folder of its own: --new"
-            raise RunFolderError(f"{was}: {' and '.join(what)} changed since", remedy)

@@ -132,7 +132,7 @@ def damaged(path: Path, seq: int, start: int, why: object) -> RunFolderError:
 class Log:
     """A file that rows are appended to, by one process that holds its folder.
 
-    An unfinished row at its end is put aside and cut off first, which ``notes`` tells. Raises `RunFolderError`
+    An unfinished row at its end is cut off first, which ``notes`` tells. Raises `RunFolderError`
     if the file is damaged, `ResourceError` if it cannot be written: from then on nothing more is.
     """
 
@@ -152,10 +152,6 @@ class Log:
             raise self._unwritable(error) from None
 
     def _opened(self, end: End) -> int:
-        if end.torn:
-            with open(self.path, "rb") as file:
-                file.seek(end.size)
-                files.put(self.path.with_suffix(".torn"), file.read())
         new = not self.path.exists()
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         if end.torn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, to_builtins
 
 from .. import files
 from ..errors import UsageError
@@ -18,8 +18,6 @@ from ..interfaces import Regime
 AGAIN = "the command that made the run writes it again"
 Typed = TypeVar("Typed", bound=Struct)
 Visits = Sequence[tuple[str, int]]
-MODEL = {"digest": "its weights", "config": "its configuration", "tokenizer": "its tokenizer"}
-"""What of a model may change where it lies."""
 
 
 class EditorId(Struct, frozen=True, kw_only=True):
@@ -228,12 +226,3 @@ def decoded(data: Any, kind: type[Typed]) -> Typed:
         raise ValueError(error.cause) from None
     except ValidationError as error:
         raise ValueError(str(error).replace(" - at `$.", " - at `")) from None
-
-
-def model_changes(one: Identity, two: Identity) -> list[str]:
-    """Return what of the model changed between two runs that are the same but for it and what editors found for it."""
-    editor = structs.replace(one.editor, provenance=two.editor.provenance)
-    its = structs.replace(one.model, **{key: getattr(two.model, key) for key in MODEL})
-    if fingerprint(structs.replace(one, editor=editor, model=its)) != fingerprint(two):
-        return []
-    return [MODEL[key] for key in MODEL if getattr(one.model, key) != getattr(two.model, key)]

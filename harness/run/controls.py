@@ -59,7 +59,8 @@ def make_controls(
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
     names = spread(plugins, [each for each in wanted if isinstance(each, str)])
-    found = [_found(plugins, name) for name in dict.fromkeys(names)]
+    asked = [_found(plugins, name) for name in dict.fromkeys(names)]
+    found = [(c, each) for c, value in asked for each in c.load().sets.get(value, (value,))]
     known = {"sample"}.union(*(_fields(component) for component, _ in found)) if wanted else set()
     if unknown := [key for key in args if key not in known]:
         fields = ", ".join(sorted(known)) or "none, since there is no --control"
@@ -90,14 +91,7 @@ def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
         before, colon, _ = found[-1].partition(":") if found else ("", "", "")
         own = ":" in text or text.replace("_", "-") in known
         found.append(text if own or not colon else f"{before}:{text}")
-    return [each for text in found for each in _members(plugins, text)]
-
-
-def _members(plugins: Plugins, text: str) -> list[str]:
-    """Return the controls of a set such as ``lm_eval:general``, or the control alone."""
-    name, _, value = text.partition(":")
-    sets = plugins.find("control", name.replace("_", "-")).load().sets
-    return [f"{name}:{each}" for each in sets[value]] if value in sets else [text]
+    return found
 
 
 def _found(plugins: Plugins, text: str) -> tuple[Component, str]:

@@ -20,10 +20,9 @@ from ..interfaces import Editor
 from ..model.model import Model
 from ..registry import guard
 from ..registry.guard import PASSING
-from . import failures
+from . import failures, sequence
 from .failures import NoEditError, PastError
 from .plan import Step
-from .sequence import KeptEdit
 
 LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
@@ -67,21 +66,20 @@ class Editing:
     def resume(self, folder: Path | None, done: Collection[Visit], visits: Iterable[Visit]) -> None:
         """Go on from the edit that is kept in a folder, unless a row of a state up to it is wanted."""
         self._folder = folder
-        kept = KeptEdit.load(folder, str(self.model.device)) if folder else None
-        if kept and all(visit in done for visit in visits if visit[1] <= kept.state):
-            self._last, self._state, self._from = kept.edit, kept.state, kept.state
-            self.info, self.seconds = dict(kept.notes["info"]), dict(kept.notes["seconds"])
-            self.errors = {case: PastError(*why) for case, why in kept.notes["errors"].items()}
+        if not (folder and (found := sequence.kept(folder, str(self.model.device)))):
+            return
+        edit, notes = found
+        if all(visit in done for visit in visits if visit[1] <= notes["state"]):
+            self._last, self._state, self._from = edit, notes["state"], notes["state"]
+            self.info, self.seconds = notes["info"], notes["seconds"]
+            self.errors = {case: PastError(*why) for case, why in notes["errors"].items()}
 
     def _keep(self) -> None:
         """Keep the edit so far for a run that resumes this one."""
-        errors = {
-            case: failures.status(error, self.editor, edit=True)
-            for case, error in self.errors.items()
-        }
+        told = {c: failures.status(e, self.editor, edit=True) for c, e in self.errors.items()}
         if self._folder:
-            notes = {"info": self.info, "seconds": self.seconds, "errors": errors}
-            KeptEdit(self._state, self._last, notes).save(self._folder)
+            notes = {"info": self.info, "seconds": self.seconds, "errors": told}
+            sequence.keep(self._folder, self._state, self._last, notes)
 
     def edits(self, group: Sequence[Step]) -> list[Edit]:
         """Return the edit after each step, finished where cases are measured.

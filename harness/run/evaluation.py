@@ -233,8 +233,7 @@ class Evaluation:
             self.model.precision if self.preview else "",
             self.share.slug if self.share else "",
         )
-        path = self.model.source.path
-        return RunFolder.open(output, name, self.identity, new=new, model=path)
+        return RunFolder.open(output, name, self.identity, new=new)
 
 
 def assemble(

@@ -99,8 +99,8 @@ class Loop:
                     raise _named(evaluation, chunk, leak) from None
                 for record in made:
                     yield evaluation, its.add(record)
-        for its in sinks.values():
-            sequence.clear(its.keeps)
+        for folder in filter(None, (its.keeps for its in sinks.values())):
+            sequence.clear(folder)
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +15,32 @@ from .. import files
 from ..edits import Edit
 from ..errors import DataError, PluginError
 
-
-@dataclass(frozen=True)
-class KeptEdit:
-    """The edit after a state of a sequence, and what is known of the cases so far."""
-
-    state: int
-    edit: Edit
-    notes: Mapping[str, Any]
-    """JSON: diagnostics, seconds and failures by case."""
-
-    @classmethod
-    def load(cls, folder: Path, device: str) -> KeptEdit | None:
-        """Return what `save` kept; None if there is nothing, or not as it was written."""
-        try:
-            notes = files.unsealed((folder / DOCUMENT).read_bytes())
-            path = folder / notes["file"]
-            if files.sha256_of(path) == notes["digest"]:
-                return cls(notes["state"], Edit.load(path, device=device), notes)
-        except (OSError, ValueError, KeyError, DataError, PluginError):
-            pass
-        return None
-
-    def save(self, folder: Path) -> None:
-        """Keep this in place of what was; an edit that cannot be saved, such as a patch, is not kept."""
-        path = folder / f"sequence-{self.state}.safetensors"
-        try:
-            with files.replacing(path) as partial:
-                self.edit.save(partial)
-        except PluginError:
-            return
-        own = {"state": self.state, "file": path.name, "digest": files.sha256_of(path)}
-        files.put(folder / DOCUMENT, files.sealed({**self.notes, **own}))
-        clear(folder, but=path)
+NAME = "sequence"
 
 
-DOCUMENT = "sequence.json"
+def keep(folder: Path, state: int, edit: Edit, notes: Mapping[str, Any]) -> None:
+    """Keep an edit in place of the last, with what is known of its cases; a patch cannot be kept."""
+    path = folder / f"{NAME}-{state}.safetensors"
+    with suppress(PluginError):
+        with files.replacing(path) as partial:
+            edit.save(partial)
+        own = {"state": state, "file": path.name, "digest": files.sha256_of(path)}
+        files.put(folder / f"{NAME}.json", files.sealed({**notes, **own}))
+        clear(folder, path.name)
 
 
-def clear(folder: Path | None, but: Path | None = None) -> None:
-    """Remove the edits that are kept in a folder, but for one; without one, all that is kept."""
-    if not folder:
-        return
-    with suppress(OSError):
-        for path in folder.glob("sequence-*.safetensors"):
-            if path != but:
-                path.unlink()
-        if but is None:
-            (folder / DOCUMENT).unlink(missing_ok=True)
+def kept(folder: Path, device: str) -> tuple[Edit, dict[str, Any]] | None:
+    """Return the edit that is kept, and its notes with its ``state``; None if there is none as it was written."""
+    with suppress(OSError, ValueError, KeyError, DataError, PluginError):
+        notes = files.unsealed((folder / f"{NAME}.json").read_bytes())
+        path = folder / notes["file"]
+        if files.sha256_of(path) == notes["digest"]:
+            return Edit.load(path, device=device), notes
+    return None
+
+
+def clear(folder: Path, but: str = "") -> None:
+    """Remove the edits that are kept but for one; without one, all that is kept."""
+    for path in folder.glob(f"{NAME}[.-]*"):
+        if not but or path.name not in (but, f"{NAME}.json"):
+            path.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ from support.builders import EDITOR, people, record
 
 import edit_harness as eh
 from edit_harness.edits import Edit
-from edit_harness.errors import RunFolderError
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.table import cases_digest
 from edit_harness.registry.registry import Plugins
@@ -314,31 +313,3 @@ def test_settings_that_are_none_are_told_before_there_is_a_folder(tmp_path, give
     with pytest.raises(eh.UsageError, match=re.escape(cause)):
         eh.evaluate("none", limit=1, output=tmp_path / "out", **given)
     assert not (tmp_path / "out").exists()
-
-
-def test_another_model_in_the_place_of_the_first_is_told(tmp_path):
-    """Item 8 of issue I: changed weights at one path are no second run that nobody asked for."""
-    folder = tmp_path / "model"
-    settings = {"task_args": {"data": people(tmp_path, NAMES[:1])}, "output": tmp_path / "results"}
-
-    def run(**more):
-        return eh.evaluate("none", "counterfact", str(folder), **settings, **more)
-
-    def save(moved):
-        model = tiny_model()
-        next(model.module.parameters()).data[0] += moved
-        model.module.save_pretrained(folder)
-        model.tokens.tokenizer.save_pretrained(folder)
-
-    save(0)
-    first = run().folder.path
-    save(1)
-    with pytest.raises(RunFolderError, match="as it was before: its weights changed") as error:
-        run()
-    assert (error.value.code, "--new" in error.value.remedy) == (7, True)
-    assert list(first.parent.iterdir()) == [first]
-    other = run(new=True).folder.path
-    assert other != first
-    assert run().folder.path == other
-    save(0)
-    assert run().folder.path == first

@@ -20,7 +20,7 @@ from edit_harness.edits import UNEDITED
 from edit_harness.folder.encoding import encode_answer
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.clean import examine
-from edit_harness.run.controls import spread
+from edit_harness.run.controls import make_controls
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
 from edit_harness_plugins.commands.run import adapter
@@ -221,6 +221,7 @@ def test_it_is_a_flag_of_the_command(own, tmp_path):
     assert found["text"]["perplexity"]["models"] == 2
 
 
-def test_a_set_is_its_tasks():
-    asked = spread(Plugins.installed(), ["lm_eval:general", "text"])
-    assert asked == [*(f"lm_eval:{task}" for task in GENERAL), "text"]
+def test_a_set_is_its_tasks(monkeypatch):
+    monkeypatch.setattr(LMEval, "load", lambda self: None)
+    made, _ = make_controls(Plugins.installed(), ["lm_eval:general", "text"], {}, seed=0)
+    assert [each.name for each in made] == [*(f"lm_eval:{task}" for task in GENERAL), "text"]
