@@ -204,8 +204,6 @@ def handle_signals() -> None:
 
     def end(number: int, frame: FrameType | None) -> None:
         if asked:
-            if sys.stderr.isatty():  # the bar of progress hides the cursor
-                os.write(sys.stderr.fileno(), b"\x1b[?25h")
             os._exit(CODES[signal.Signals(number)])
         asked.add(number)
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated

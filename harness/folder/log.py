@@ -206,14 +206,8 @@ class Log:
 
 
 def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:
-    """Note in events.jsonl what happened and when. One that is damaged is moved aside: no number depends on it."""
+    """Note in events.jsonl what happened and when, unless it is damaged: no number depends on it."""
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     mark = mark or "0" * MARK
-    with suppress(HarnessError, OSError):
-        try:
-            log = Log(path, mark, sync=False)
-        except RunFolderError:
-            os.replace(path, path.with_name("events.bad.jsonl"))
-            log = Log(path, mark, sync=False)
-        with closing(log):
-            log.append({"time": when, "kind": kind, **dict(sorted(details.items()))})
+    with suppress(HarnessError, OSError), closing(Log(path, mark, sync=False)) as log:
+        log.append({"time": when, "kind": kind, **dict(sorted(details.items()))})

@@ -143,15 +143,7 @@ class Tokens:
 
     def _encoded(self, text: str) -> Encoding:
         """Return a text's tokens up to the last that holds characters, so without EOS."""
-        try:
-            encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
-        except BaseException as error:  # a panic of Rust is no Exception
-            if type(error).__name__ != "PanicException":
-                raise
-            raise DataError(
-                f"the model's tokenizer breaks at {text[:60]!r}: {str(error)[:100]}",
-                "mend its rules in tokenizer.json, such as a regular expression",
-            ) from None
+        encoded = self.tokenizer(text, return_offsets_mapping=True, **self._options)
         ids, spans = tuple(encoded["input_ids"]), tuple(map(tuple, encoded["offset_mapping"]))
         stop = max((i + 1 for i, (start, end) in enumerate(spans) if end > start), default=0)
         return Encoding(ids[:stop], spans[:stop])

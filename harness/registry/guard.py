@@ -122,7 +122,7 @@ Global = tuple[Callable[[], Any], Callable[[Any], object]]
 def _globals() -> dict[str, Global]:
     """Return the watched parts of the process's state; those of numpy and torch where these are loaded."""
     found: dict[str, Global] = {
-        "the working directory": (_folder, os.chdir),
+        "the working directory": (os.getcwd, os.chdir),
         "the environment": (lambda: dict(os.environ), _set_environment),
         "Python's random state": (random.getstate, random.setstate),
     }
@@ -143,13 +143,6 @@ def _globals() -> dict[str, Global]:
             "the number of torch's threads": (torch.get_num_threads, torch.set_num_threads),
         }
     return found
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it may have been removed
-        return ""
 
 
 def _set_environment(values: Mapping[str, str]) -> None:

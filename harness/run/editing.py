@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -82,7 +82,7 @@ class Editing:
             sequence.keep(self._folder, self._state, self._last, notes)
 
     def edits(self, group: Sequence[Step]) -> list[Edit]:
-        """Return the edit after each step, finished where cases are measured.
+        """Return the edit after each step that is measured, finished; of others none.
 
         Steps up to the state that a sequence goes on from are not made again. Raises
         `DeviceLostError` if the device fails.
@@ -96,7 +96,9 @@ class Editing:
         for step in group:
             self._last = next(fresh) if step.fresh else self._one(step, self._last)
             self._state = step.state
-            found.append(self._finished(step, self._last) if step.measure else self._last)
+            # Without what only `extend` needs: each step's keys would be held until the group is asked.
+            asked = self._finished(step, self._last) if step.measure else UNEDITED
+            found.append(replace(asked, state={}))
         return found
 
     def _finished(self, step: Step, edit: Edit) -> Edit:

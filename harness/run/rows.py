@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, structs
@@ -39,17 +38,12 @@ class RunRows:
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.first = self.write.seq
+        self.first, self.keeps = self.write.seq, self.folder.path
 
     @property
     def done(self) -> set[Visit]:
         """The visits that need no row from here."""
         return (self.known.keys() - self.again) | self.others
-
-    @property
-    def keeps(self) -> Path:
-        """Where the edit of a sequence is kept: in the run folder."""
-        return self.folder.path
 
     def add(self, record: Record) -> Record:
         """Write a record, and return it as written: with the number of its try."""
