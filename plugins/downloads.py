@@ -108,10 +108,8 @@ def from_hub(address: str) -> Path:
 
     Raises `DataError` for an address of another form, and if the file cannot be had.
     """
-    from huggingface_hub import (
-        constants,
-        hf_hub_download,
-    )  # here, since most commands fetch nothing
+    # Here, since most commands fetch nothing.
+    from huggingface_hub import constants, hf_hub_download
 
     if not (at := ON_HUB.fullmatch(address)):
         form = "write hf://OWNER/NAME/FILE@REVISION: a commit, a tag, or main"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 TASKS = {
     "qaedit": "QAEdit", "zsre": "zsRE", "zsre-alt": "zsRE, alt", "counterfact": "CounterFact",
-    "counterfactplus": "CounterFact+",
-    "wikibigedit": "WikiBigEdit",
+    "counterfactplus": "CounterFact+", "wikibigedit": "WikiBigEdit",
 }  # fmt: skip
 QUESTIONS = {f"{t}[both{m}]": f"{name}{m}" for m in ("", " qa_inst") for t, name in TASKS.items()}
 """The tasks that can be asked by both protocols, as tables call them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from edit_harness import Case, Choose, Generate, Key, Probe
@@ -65,15 +66,16 @@ class WildTask(FileTask):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know of the data; it may download them."""
-        return (*super().notes, *self._cut_off())
+        return (*super().notes, *([self._cut_off] if self._cut_off else []))
 
-    def _cut_off(self) -> Iterator[str]:
+    @cached_property
+    def _cut_off(self) -> str:
         if self.protocol == "teacher-forced":
-            return
+            return ""
         targets = [r.target_new for case in super().made_of(self._entries) for r in case.requests]
-        if cut := sum(any(stop in target for stop in STOPS) for target in targets):
-            told = "have a full stop or a line break in them, where answers in the wild end"
-            yield f"{cut:,} of {len(targets):,} targets {told}"
+        cut = sum(any(stop in target for stop in STOPS) for target in targets)
+        told = "have a full stop or a line break in them, where answers in the wild end"
+        return f"{cut:,} of {len(targets):,} targets {told}" if cut else ""
 
     def made_of(self, entries: Sequence[Entry]) -> Iterator[Case]:
         """Yield the cases, in the order of the records, with the probes of the protocol."""
