@@ -83,7 +83,7 @@ class WindowSearch:
         """Return the values of all windows, request by request."""
         windows = [[cut(self.model, r, c, self.size) for c in self.contexts] for r in requests]
         counts = [len(bare) for bare, *_ in windows]
-        lengths = [len((own[0][-1].prompt + own[0][-1].target)) for own in windows]
+        lengths = [len(own[0][-1].prompt + own[0][-1].target) for own in windows]
         groups = of_kinds(self.model, counts, lengths, len(self.contexts))
         found = in_groups(groups, lambda group: self._together([windows[i] for i in group]))
         return [each for own in found for each in own]

@@ -11,6 +11,7 @@ DATA = {
     "counterfact": "counterfact.json", "lessons": "lessons.json", "references": "references.json",
     "mend": "mend.safetensors", "mquake": "mquake.json", "rippleedits": "rippleedits.json",
     "text": "text.txt", "seesaw": "seesaw", "zsre": "zsre.json",
+    "unke": "unke.json",
 }  # fmt: skip
 
 
