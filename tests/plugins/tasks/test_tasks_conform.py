@@ -18,6 +18,7 @@ from edit_harness_plugins.tasks.rule_edit.task import (
     RuleEditHierarchy,
     RuleEditInstance,
 )
+from edit_harness_plugins.tasks.unke import Unke
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
 FACTS = [*(record(i, subject=f"Ada {i}") for i in (2, 0, 1)), record(3, subject="")]
@@ -31,6 +32,7 @@ TASKS = {
     "zsre-alt": lambda folder: ZsREAlternative(stored(folder, *QUESTIONS)),
     "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
     "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
+    "unke": lambda folder: Unke(str(FILES / "unke.json")),
     "rule-edit": lambda folder: RuleEdit(),
     "rule-edit-description": lambda folder: RuleEditDescription(),
     "rule-edit-instance": lambda folder: RuleEditInstance(),
