@@ -65,7 +65,9 @@ class Spreading(Windowed, Remembering, Fields, Batched, Prepared[Shared]):
 
     command: ClassVar[str]
     """The name by which the editor is asked for, for advice in errors."""
-    needs: ClassVar[str] = "a subject in each prompt; the second moments of all edited layers' keys"
+    needs: ClassVar[str] = (
+        "a subject in each prompt, or window=N; the second moments of all edited layers' keys"
+    )
 
     @abstractmethod
     def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
