@@ -27,6 +27,7 @@ METRICS = {
     "multi-hop": ("verdicts.hops:MultiHop", "Is the end of an edited chain named? MH EW IW"),
     "ripple": ("verdicts.ripples:Ripple",
         "Do consequences follow, does the rest stay? RelSpec LG SA CI CII FG"),
+    "rouge": ("rouge:Rouge", "How much of the right answer does it write? ERL PRL QRL"),
 }  # fmt: skip
 """Where each is, and what it asks."""
 

@@ -24,6 +24,7 @@ TASKS = {
     "mquake": ("mquake:MQuAKE", "MQuAKE: does an edit reach the end of a chain?"),
     "rippleedits": ("rippleedits.rippleedits:RippleEdits",
         "RippleEdits: consequences of an edit, along six axes"),
+    "unke": ("unke:Unke", "UnKEBench: a paragraph is written, without a subject"),
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ NEW = {
     "plugins/commands/run/adapter.py": 200,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/editors/locate/regular.py": 200,
+    "plugins/editors/locate/windows.py": 200,
     "plugins/editors/tuning/locft.py": 250,
     "plugins/editors/tuning/ultraedit.py": 250,
     "plugins/editors/memories/memoir.py": 250,

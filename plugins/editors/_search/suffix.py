@@ -87,9 +87,9 @@ class SuffixForward:
             self.batch = self._ends(texts)
 
     @torch.no_grad()
-    def values(self) -> list[Tensor]:
-        """Return what each changed module puts out at each text's start, texts by width."""
-        first = [clean[:, 0] for clean in self._clean]
+    def values(self, at: int = 0) -> list[Tensor]:
+        """Return what each changed module puts out, so far behind each text's start, texts by width."""
+        first = [clean[:, at] for clean in self._clean]
         return [
             value if block else through(self.model, module, value)
             for module, value, block in zip(self.changed, first, self._is_block, strict=True)

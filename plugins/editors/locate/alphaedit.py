@@ -103,7 +103,7 @@ class AlphaEdit(Spreading):
         **{f: _guessed(f) for f in ("llama-2-7b", "mistral-7b", "qwen2-7b", "qwen2.5-7b")},
     }
     needs: ClassVar[str] = (
-        "a subject in each prompt; the second moments of all edited layers' keys, and their null "
+        "a subject in each prompt, or window=N; the second moments of all edited layers' keys, and their null "
         "space from the command prepare"
     )
     citation: ClassVar[str] = (

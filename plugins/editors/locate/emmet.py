@@ -51,7 +51,9 @@ class Emmet(Spreading):
             ("mistral-7b", "llama-3-8b", "qwen2-7b", "qwen2.5-7b"), _wide("guessed", "rome")
         ),
     }
-    needs: ClassVar[str] = "a subject in each prompt; the second moment of the layer's keys"
+    needs: ClassVar[str] = (
+        "a subject in each prompt, or window=N; the second moment of the layer's keys"
+    )
     citation: ClassVar[str] = "Gupta et al. (2024), A Unified Framework for Model Editing (EMMET)"
 
     def guess(self, shape: ModelShape) -> Preset:

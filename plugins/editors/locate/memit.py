@@ -33,6 +33,7 @@ from ..covariance import Covariance, covariance
 from ..sources import ALPHAEDIT, EASYEDIT, MEMIT, OURS
 from .regular import Metric, Remembering, named
 from .value_search import Fields, Found, Settings, alike, search
+from .windows import Windowed, WindowSearch, cut
 
 STARTS = ("The", "Therefore", "Because", "I", "You")
 """How the sampled contexts begin, one for each."""
@@ -48,7 +49,7 @@ class Shared(bases.Shared):
 
 
 @dataclass
-class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
+class Spreading(Windowed, Remembering, Fields, Batched, Prepared[Shared]):
     """Searches what should leave the last layer, and spreads the change over all of them."""
 
     layers: tuple[int, ...] = FROM_PRESET
@@ -64,7 +65,9 @@ class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
 
     command: ClassVar[str]
     """The name by which the editor is asked for, for advice in errors."""
-    needs: ClassVar[str] = "a subject in each prompt; the second moments of all edited layers' keys"
+    needs: ClassVar[str] = (
+        "a subject in each prompt, or window=N; the second moments of all edited layers' keys"
+    )
 
     @abstractmethod
     def metric(self, model: Model, layer: int, moment: Covariance) -> Metric:
@@ -127,7 +130,9 @@ class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
             metrics.append(self.metric(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
         contexts = checked(self.contexts)
-        if not contexts:
+        if not contexts and self.window:
+            contexts = (BARE,)
+        elif not contexts:
             given = (self.context_length,), 1, self.seed
             contexts = (BARE, *(sampled(model, *given, start)[1] for start in STARTS))
         return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(metrics))
@@ -146,11 +151,11 @@ class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
         """Return an edit for each batch, with one metric for each layer."""
         if not batches:
             return []
-        requests, sizes = [r for batch in batches for r in batch], [len(batch) for batch in batches]
-        values = self._search(model, requests)
+        values = self._search(model, [request for batch in batches for request in batch])
         wanted = torch.stack([found.wanted for found in values])
-        contexts = self.ready(model).contexts
-        texts = [_to_subject(model, r, context) for r in requests for context in contexts]
+        heads = [[head for r in batch for head in self._heads(model, r)] for batch in batches]
+        sizes = [len(own) for own in heads]
+        texts = [text for own in heads for head in own for text in head]
         subjects, edits = LastTokens(model, texts, self.layers[0]), [UNEDITED] * len(batches)
         keys: list[Tensor] = []
         for i, layer in enumerate(self.layers):
@@ -181,15 +186,28 @@ class Spreading(Remembering, Fields, Batched, Prepared[Shared]):
         ]
 
     def _search(self, model: Model, requests: Sequence[Request]) -> list[Found]:
-        """Return what is wanted at each request's subject; one request does not move another's."""
+        """Return what is wanted at each request's subject, or before each of its windows.
+
+        One request does not move another's.
+        """
         contexts, layer = self.ready(model).contexts, self.layers[-1]
         given, changed = Settings.of(self), self.changed(model)
+        if self.window:
+            return WindowSearch(model, layer, contexts, given, changed, self.window)(requests)
         return in_groups(
             alike(model, requests, len(contexts)),
             lambda group: search(
                 model, layer, [requests[i] for i in group], contexts, given, changed
             ),
         )
+
+    def _heads(self, model: Model, request: Request) -> list[tuple[tuple[int, ...], ...]]:
+        """Return the texts that end where a value is wanted, of each value one for each context."""
+        contexts = self.ready(model).contexts
+        if not self.window:
+            return [tuple(_to_subject(model, request, context) for context in contexts)]
+        windows = (cut(model, request, context, self.window) for context in contexts)
+        return [tuple(own.prompt for own in each) for each in zip(*windows, strict=True)]
 
     def _seen(
         self, model: Model, subjects: LastTokens, edits: Sequence[Edit], layer: int

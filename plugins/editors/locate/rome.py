@@ -97,6 +97,7 @@ class Rome(Regular, Fields, Prepared[Shared]):
         "qwen2-7b": _easyedit(),
         "qwen2.5-7b": _easyedit(),
     }
+    takes: ClassVar[frozenset[str]] = frozenset({"subject"})
     needs: ClassVar[str] = "a subject in each prompt; the second moment of the layer's keys"
     citation: ClassVar[str] = "Meng et al. (2022), Locating and Editing Factual Associations in GPT"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,8 +31,6 @@ EASED = 0.1
 @dataclass
 class Fields:
     """Hyperparameters of the search, as fields of editors."""
-
-    takes: ClassVar[frozenset[str]] = frozenset({"subject"})
 
     steps: Count = FROM_PRESET
     """Forward passes; at most ``steps - 1`` Adam steps."""
@@ -164,11 +161,11 @@ def search(
     )
     clean = torch.stack([value[:, 0] for value in values], dim=1)
     objective = Objective(rows, clean.norm(dim=2), len(contexts), given)
-    delta, losses = _descend(again, rows, essences, objective, torch.zeros_like(clean))
+    delta, losses = descend(again, rows, essences, objective, torch.zeros_like(clean))
     return [Found(keys[i], values[0][i], delta[i, 0], tuple(losses[i])) for i in range(count)]
 
 
-def _descend(
+def descend(
     again: SuffixForward,
     rows: Sequence[Row],
     essences: Sequence[int],

@@ -11,7 +11,7 @@ DATA = {
     "counterfact": "counterfact.json", "lessons": "lessons.json", "references": "references.json",
     "mend": "mend.safetensors", "mquake": "mquake.json", "rippleedits": "rippleedits.json",
     "qaedit": "qaedit.json", "text": "text.txt", "seesaw": "seesaw",
-    "wikibigedit": "wikibigedit.json", "zsre": "zsre.json",
+    "unke": "unke.json", "wikibigedit": "wikibigedit.json", "zsre": "zsre.json",
 }  # fmt: skip
 
 

@@ -90,6 +90,11 @@ class TestMemitWithFields(Conformance):
     editor = replace(EDITORS["memit"], encore=1.0, patience=2, rect=0.4, prune=True)
 
 
+class TestMemitWithWindows(Conformance):
+    editor = replace(EDITORS["memit"], window=2)
+    family = "llama"
+
+
 class TestEmmet(Conformance):
     editor = EDITORS["emmet"]
     family = "gptj"
@@ -161,11 +166,20 @@ def test_the_closed_form_is_the_dense_one(name, count):
 # Whole edits against a loop of whole passes.
 
 
-def passed(model, edit, request, context, module):
-    """Return input and output of a module at the subject, in a model that holds the edit."""
-    text = fill(context, request.text)
-    ids = model.tokens.encode(text).ids
-    place = model.tokens.subject_last(request, text)
+def aims(model, editor, request):
+    """Return the places of each value, as tokens and a position: at the subject, or before a window."""
+    for context in CONTEXTS:
+        text = fill(context, request.text)
+        if editor.window:
+            parts = model.tokens.split(text, request.target_new)
+            whole = parts.prompt + parts.target
+            yield [(whole, at - 1) for at in range(len(parts.prompt), len(whole), editor.window)]
+        else:
+            yield [(model.tokens.encode(text).ids, model.tokens.subject_last(request, text))]
+
+
+def passed(model, edit, ids, place, module):
+    """Return input and output of a module at a place, in a model that holds the edit."""
     with torch.no_grad(), model.applied(edit), recording(module, 1) as seen:
         model.module(input_ids=torch.tensor([ids]))
     return seen.inputs[0, place], seen.outputs[0, place]
@@ -182,14 +196,13 @@ def naive(name, model, editor, requests, previous=Edit(), earlier=(None, None)):
     for i, layer in enumerate(editor.layers):
         projection = model.architecture.projection(layer)
         keys, missing = [], []
-        for request, z in zip(requests, wanted, strict=True):
-            bare, *others = (
-                passed(model, edit, request, c, projection.module)[0] for c in CONTEXTS
-            )
+        places = [each for r in requests for each in zip(*aims(model, editor, r), strict=True)]
+        for own, z in zip(places, wanted, strict=True):
+            bare, *others = (passed(model, edit, *each, projection.module)[0] for each in own)
             keys.append(0.5 * bare + 0.5 * torch.stack(others).mean(0))
             left = len(editor.layers) - i
             divisor = sqrt(left) if name == "pmet" else left
-            missing.append((z - passed(model, edit, request, "{}", aim)[1]) / divisor)
+            missing.append((z - passed(model, edit, *own[0], aim)[1]) / divisor)
         moment = find(model, layer, editor.moments[0]).matrix.double()
         a = dense(name, editor, torch.stack(keys, 1), moment, earlier[i])
         with model.applied(previous):
@@ -219,11 +232,12 @@ def as_used(model, edit, layer):
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gptj"])
+@pytest.mark.parametrize("window", [0, 2])
 @pytest.mark.parametrize("name", SPREADING)
-def test_an_edit_is_what_the_paper_says(name, family, moments):
+def test_an_edit_is_what_the_paper_says(name, family, window, moments):
     """All but GPT-2 compute norms or angles in fp32, whatever their weights are."""
     model = deep(family, torch.float64)
-    editor = prepared(model, moments, name)
+    editor = prepared(model, moments, name, window=window)
     edit = editor.edit(model, REQUESTS[:3])
     expected, _ = naive(name, model, editor, REQUESTS[:3])
     assert len(edit.weights) == len(editor.layers)
@@ -257,7 +271,9 @@ SEQUENCES = [
     ("memit", {"past": True}),
     ("memit", {"encore": 3.0, "patience": 1}),
     ("memit", {"past": True, "rect": 0.4}),
+    ("memit", {"past": True, "window": 2}),
     ("alphaedit", {}),
+    ("alphaedit", {"window": 3}),
     ("alphaedit", {"rect": 0.4, "anchor": 1.0}),
 ]
 
@@ -279,7 +295,7 @@ def test_a_sequence_is_what_the_papers_say(name, fields, moments, tmp_path):
             assert relative(stored @ stored.T, known[i] @ known[i].T) < 1e-12
         after.save(tmp_path / "edit.safetensors")
         edit = Edit.load(tmp_path / "edit.safetensors")
-    assert stored.shape[1] == 25
+    assert (stored.shape[1] > 25) == (editor.window > 0)
 
 
 @pytest.mark.parametrize("name", ["memit", "alphaedit", "r-rome"])

@@ -20,6 +20,7 @@ from edit_harness_plugins.metrics.preference import (
     TokenAccuracy,
     Unchanged,
 )
+from edit_harness_plugins.metrics.rouge import Rouge
 from edit_harness_plugins.metrics.texts import Consistency, Fluency
 from edit_harness_plugins.metrics.verdicts.hops import MultiHop
 from edit_harness_plugins.metrics.verdicts.judging import Judging
@@ -31,6 +32,7 @@ from edit_harness_plugins.tasks.counterfact.counterfact import CounterFactPlus
 from edit_harness_plugins.tasks.mquake import MQuAKE
 from edit_harness_plugins.tasks.rippleedits.rippleedits import RippleEdits
 from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditHierarchy, RuleEditInstance
+from edit_harness_plugins.tasks.unke import Unke
 from edit_harness_plugins.tasks.zsre import ZsRE
 
 METRICS = [c for c in Plugins.installed().of_kind("metric") if c.distribution == "edit-harness"]
@@ -46,6 +48,7 @@ TASKS = {
     "seesaw": lambda folder: Invented(),
     "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
     "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
+    "unke": lambda folder: Unke(str(FILES / "unke.json")),
 }
 MEASURED_ON = {
     Success: ["counterfact-plus", "seesaw"],
@@ -66,6 +69,7 @@ MEASURED_ON = {
     MultiHop: ["mquake"],
     Ripple: ["rippleedits"],
     Wild: ["both"],
+    Rouge: ["unke"],
 }
 MEASURED = [(kind, task) for kind, tasks in MEASURED_ON.items() for task in tasks]
 

@@ -19,6 +19,7 @@ from edit_harness_plugins.tasks.rule_edit.task import (
     RuleEditHierarchy,
     RuleEditInstance,
 )
+from edit_harness_plugins.tasks.unke import Unke
 from edit_harness_plugins.tasks.wikibigedit import WikiBigEdit
 from edit_harness_plugins.tasks.zsre import ZsRE, ZsREAlternative
 
@@ -36,6 +37,7 @@ TASKS = {
     "wikibigedit": lambda folder: WikiBigEdit(str(FILES / "wikibigedit.json")),
     "mquake": lambda folder: MQuAKE(str(FILES / "mquake.json")),
     "rippleedits": lambda folder: RippleEdits(str(FILES / "rippleedits.json")),
+    "unke": lambda folder: Unke(str(FILES / "unke.json")),
     "rule-edit": lambda folder: RuleEdit(),
     "rule-edit-description": lambda folder: RuleEditDescription(),
     "rule-edit-instance": lambda folder: RuleEditInstance(),

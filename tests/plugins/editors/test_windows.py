@@ -1,0 +1,101 @@
+"""AnyEdit's windows: the search against one that knows no shortcut, and who needs a subject."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from support.builders import recording
+
+from edit_harness import Request, UsageError
+from edit_harness.registry.settings import settings
+from edit_harness.run.assembly import Named, check_requests
+from edit_harness.testing import tiny_model
+from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
+from edit_harness_plugins.editors.locate.memit import Memit
+from edit_harness_plugins.editors.locate.rome import Rome
+from edit_harness_plugins.editors.locate.value_search import Settings
+from edit_harness_plugins.editors.locate.windows import WindowSearch
+
+CONTEXTS = ("{}", "It rains. {}")
+GIVEN = Settings(steps=6, lr=0.5, weight_decay=0.5, clamp=1.0, kl_factor=0.0625, stop=5.3)
+REQUESTS = [
+    Request.of("Who was Ada?", "Ada lived in Oslo, {} and Rome. She played the guitar"),
+    Request("Where does {} live?", "Bob", "In Paris"),
+    Request.of("What is it", "It is a long answer, of many words in a row"),
+]
+
+
+def added(block, where, deltas):
+    """Add to what a block puts out, in whole passes."""
+
+    def change(module, args, output):
+        hidden = output[0] if isinstance(output, tuple) else output
+        moved = hidden.index_add(1, torch.tensor(where), torch.stack(deltas)[None])
+        return (moved, *output[1:]) if isinstance(output, tuple) else moved
+
+    return block.register_forward_hook(change)
+
+
+def naive(model, request, size):
+    """Search window after window with whole texts, the changes found before left in."""
+    block, values, known = model.architecture.block(1), [], []
+    texts = [
+        model.tokens.split(context.replace("{}", request.text, 1), request.target_new)
+        for context in CONTEXTS
+    ]
+    for start in range(0, len(texts[0].target), size):
+        ids = [text.prompt + text.target for text in texts]
+        with torch.no_grad(), recording(block, 1) as seen:
+            model.module(torch.tensor([ids[0]]))
+        place = len(texts[0].prompt) + start - 1
+        clean = (seen.outputs[0] if isinstance(seen.outputs, tuple) else seen.outputs)[0, place]
+        delta, losses = torch.zeros_like(clean, requires_grad=True), []
+        optimizer = torch.optim.Adam([delta], lr=GIVEN.lr)
+        for step in range(GIVEN.steps):
+            loss = GIVEN.weight_decay * delta.norm() / clean.norm() ** 2
+            for text, whole in zip(texts, ids, strict=True):
+                first, target = len(text.prompt) - 1, text.target[start : start + size]
+                where = [first + size * i for i in range(len(known) + 1)]
+                handle = added(block, where, [*known, delta])
+                found = model.module(torch.tensor([whole])).logits[0].log_softmax(-1)
+                handle.remove()
+                each = [-found[first + start + i, token] for i, token in enumerate(target)]
+                loss = loss + sum(each) / len(each) / len(texts)
+            losses.append(loss.item())
+            if loss < GIVEN.stop or step == GIVEN.steps - 1:
+                break
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                delta.mul_(min(GIVEN.clamp * clean.norm() / delta.norm(), 1.0))
+        known.append(delta.detach())
+        values.append((clean + known[-1], losses))
+    return values
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_windows_searched_together_are_each_what_a_naive_search_finds(family):
+    """Of texts with equally many windows and others, longer and shorter last ones, and a single window."""
+    model = tiny_model(family, torch.float64, num_hidden_layers=3)
+    size, block = 9, model.architecture.blocks[1]
+    search = WindowSearch(model, 1, CONTEXTS, GIVEN, [block], size)
+    found, expected = iter(search(REQUESTS)), [naive(model, r, size) for r in REQUESTS]
+    assert {len(own) for own in expected} >= {1, 3}
+    for wanted, losses in (each for own in expected for each in own):
+        ours = next(found)
+        torch.testing.assert_close(ours.wanted, wanted, rtol=1e-5, atol=1e-7)
+        assert [loss for loss, *_ in ours.losses] == pytest.approx(losses, rel=1e-6)
+    assert not list(found)
+
+
+def test_only_windows_need_no_subject():
+    for editor in (Memit(), AlphaEdit()):
+        on = replace(editor, window=40)
+        assert on.variant == "window=40"
+        assert not editor.variant
+        assert "window" in settings(on)
+        check_requests(Named("ours", "", on), REQUESTS)
+        for other in (editor, Rome()):
+            with pytest.raises(UsageError, match=r"needs a subject.* 2 of 3 have none"):
+                check_requests(Named("ours", "", other), REQUESTS)

@@ -1,0 +1,49 @@
+"""ROUGE-L recall by hand, and against a longest common subsequence by trying all of them."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edit_harness import Case, Generate, Probe, Request, Text
+from edit_harness_plugins.metrics.rouge import Rouge, recall
+
+BY_HAND = [
+    ("Ada lived in Oslo.", "Ada lived in Oslo.", 1.0),
+    ("In OSLO, ada lived", "Ada lived in Oslo.", 1 / 2),
+    ("He wrote of the sea; and she, of the hills.", "She wrote of the old hills.", 2 / 3),
+    ("Oslo Oslo Oslo", "Oslo, then Rome, then Oslo", 2 / 5),
+    ("", "Over a decade.", 0.0),
+]
+
+
+@pytest.mark.parametrize(("text", "reference", "share"), BY_HAND)
+def test_pairs_by_hand(text, reference, share):
+    assert recall(text, reference) == share
+
+
+@given(*[st.lists(st.sampled_from("abc"), max_size=7)] * 2)
+def test_the_longest_of_all_common_subsequences(said, wanted):
+    wanted = [*wanted, "c"]
+    both = [
+        {each for n in range(len(own) + 1) for each in combinations(own, n)}
+        for own in (said, wanted)
+    ]
+    longest = max(map(len, both[0] & both[1]))
+    assert recall(" ".join(said), " ".join(wanted)) == longest / len(wanted)
+
+
+def test_a_role_has_the_mean_over_its_prompts_and_its_own_references():
+    asked = [
+        *(Probe(role, Generate("Who?")) for role in ("efficacy", "paraphrase")),
+        *(Probe("sub-question", Generate("?"), {"reference": r}) for r in ("Oslo", "Rome", "!")),
+    ]
+    told = [Text(t) for t in ("Ada is in Oslo", "Ada, Ada", "I think Oslo", "Oslo", "Oslo")]
+    one = Case("0", (Request.of("Who?", "Ada lives in Oslo"),), tuple(asked))
+    assert Rouge().measure(one, told[::-1], told) == {
+        "pre_ERL": 1 / 4, "pre_PRL": 1 / 4, "pre_QRL": 1 / 2,
+        "post_ERL": 3 / 4, "post_PRL": 1 / 4, "post_QRL": 1 / 2,
+    }  # fmt: skip
+    failed = Rouge().failed(one, told)
+    assert [failed[f"post_{role}RL"] for role in "EPQ"] == [0, 0, 0]
