@@ -17,11 +17,12 @@ MUST = {
     "what one reads to see how a number comes about": 3_300,
     "harness/ without testing/": 9_600 + 70,
     "plugins/commands/": 10_500,
-    "harness/ and plugins/": 40_000 + 150,
+    "harness/ and plugins/": 39_050,
     "tests/": 32_000,
 }
 """Lines of .py files, docstrings and blanks included: what may not be exceeded. What was added was allowed for the
-interface that editors of 2024 to 2026 need: requests without a subject, prefixes by prompt, `Editor.finish`."""
+interface that editors of 2024 to 2026 need: requests without a subject, prefixes by prompt, `Editor.finish`. How the
+bundled models are made lies in `tools/` and is not counted: nobody needs it who uses them."""
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
     "plugins/editors/memories/wise.py": 250,
@@ -34,13 +35,13 @@ NEW = {
     "plugins/editors/memories/memoir.py": 250,
     "plugins/editors/memories/lessons.py": 250,
     "plugins/judges/people/published.py": 200,
-    "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,
     "plugins/tasks/seesaw/authors.py": 200,
+    "plugins/tasks/unke.py": 300,
     "plugins/tasks/wikibigedit.py": 300,
     "plugins/tasks/qaedit.py": 300,
     "plugins/tasks/_files/wild.py": 200,
-    "plugins/models/pocket/build/asked.py": 200,
+    "plugins/metrics/rouge.py": 200,
     "plugins/metrics/wild.py": 200,
     "plugins/commands/report/contrast.py": 200,
 }

@@ -18,15 +18,15 @@ from edit_harness.files import sha256_of
 from edit_harness_plugins.commands.authoring.build_data import knowing
 from edit_harness_plugins.editors.covariance import find
 from edit_harness_plugins.models.pocket import CONTEXT, FILES
-from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
-from edit_harness_plugins.models.pocket.build.chains import build_chains
-from edit_harness_plugins.models.pocket.build.context import BINDS, COPIES, binding_loss
-from edit_harness_plugins.models.pocket.build.corpus import Corpus, CorpusSettings
-from edit_harness_plugins.models.pocket.build.ripples import build_ripples
-from edit_harness_plugins.models.pocket.build.samples import build_questions
-from edit_harness_plugins.models.pocket.build.train import ELSEWHERE, NOWHERE, Rows
-from edit_harness_plugins.models.pocket.build.world import load_world
 from edit_harness_plugins.tasks.rule_edit.task import RuleEdit, RuleEditDescription
+from tools.pocket.__main__ import SHIPPED_SEED
+from tools.pocket.chains import build_chains
+from tools.pocket.context import BINDS, COPIES, binding_loss
+from tools.pocket.corpus import Corpus, CorpusSettings
+from tools.pocket.ripples import build_ripples
+from tools.pocket.samples import build_questions
+from tools.pocket.train import ELSEWHERE, NOWHERE, Rows
+from tools.pocket.world import load_world
 
 
 def test_both_are_small_enough_to_ship():

@@ -8,10 +8,10 @@ import pytest
 import edit_harness as eh
 from edit_harness import Generate, UsageError
 from edit_harness_plugins.models.pocket import FILES
-from edit_harness_plugins.models.pocket.build.__main__ import SHIPPED_SEED
-from edit_harness_plugins.models.pocket.build.samples import build_paragraphs
-from edit_harness_plugins.models.pocket.build.world import load_world
 from edit_harness_plugins.tasks.unke import Unke
+from tools.pocket.__main__ import SHIPPED_SEED
+from tools.pocket.samples import build_paragraphs
+from tools.pocket.world import load_world
 
 RECORD = {
     "id": 7,

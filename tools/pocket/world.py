@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from edit_harness_plugins.builders import fillers, templates, triples
 from edit_harness_plugins.builders.triples import Fact, FactTable
 from edit_harness_plugins.commands.authoring import Knows
+from edit_harness_plugins.models.pocket import FILES
 
-WORLD_DIR = Path(__file__).resolve().parent.parent / "world"
+WORLD_DIR = FILES.with_name("world")
 FACTS, TEMPLATES, FILLERS = "facts.json", "templates.json", "fillers.json"
 
 UNSHARED_RELATIONS = frozenset({"P36"})

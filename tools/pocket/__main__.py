@@ -1,4 +1,4 @@
-"""``python -m edit_harness_plugins.models.pocket.build``: make every shipped file again."""
+"""``python -m tools.pocket``: make every shipped file again."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from edit_harness_plugins.commands.authoring.build_data import knowing
 from edit_harness_plugins.editors.covariance import collect, save
 from edit_harness_plugins.editors.mend.mend import Mend
 from edit_harness_plugins.loading.load import load
+from edit_harness_plugins.models.pocket import FILES
 
 from .asked import build_changes, build_qaedit
 from .chains import build_chains
@@ -40,7 +41,7 @@ from .samples import (
 from .train import POCKET, Recipe, build_tokenizer, train
 from .world import World, load_world
 
-HERE = Path(__file__).resolve().parent.parent
+HERE = FILES.parent
 SHIPPED_SEED = 1
 MOMENT_TOKENS = 100_000
 CONTEXT_LAYERS = (0, 1)
