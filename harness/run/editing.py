@@ -59,9 +59,8 @@ class Editing:
     _state: int = 0
     """The state after the last step."""
     _folder: Path | None = None
-    """Where the edit of a sequence is kept from group to group; None for nowhere."""
     _from: int = -1
-    """The state that a resumed sequence goes on from."""
+    """The state that a resumed sequence goes on from, by an edit kept in the folder."""
 
     def resume(self, folder: Path | None, done: Collection[Visit], visits: Iterable[Visit]) -> None:
         """Go on from the edit that is kept in a folder, unless a row of a state up to it is wanted."""

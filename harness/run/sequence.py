@@ -1,7 +1,6 @@
 """The edit of a sequence, kept in the run folder until its end: a resumed run goes on from it.
 
-It is kept once all rows of the states before are written, so that none is made under an edit that was
-found twice.
+It is kept once all rows of the states before are written: none is of an edit found twice.
 """
 
 from __future__ import annotations
@@ -15,24 +14,22 @@ from .. import files
 from ..edits import Edit
 from ..errors import DataError, PluginError
 
-NAME = "sequence"
-
 
 def keep(folder: Path, state: int, edit: Edit, notes: Mapping[str, Any]) -> None:
     """Keep an edit in place of the last, with what is known of its cases; a patch cannot be kept."""
-    path = folder / f"{NAME}-{state}.safetensors"
+    path = folder / f"sequence-{state}.safetensors"
     with suppress(PluginError):
         with files.replacing(path) as partial:
             edit.save(partial)
         own = {"state": state, "file": path.name, "digest": files.sha256_of(path)}
-        files.put(folder / f"{NAME}.json", files.sealed({**notes, **own}))
+        files.put(folder / "sequence.json", files.sealed({**notes, **own}))
         clear(folder, path.name)
 
 
 def kept(folder: Path, device: str) -> tuple[Edit, dict[str, Any]] | None:
     """Return the edit that is kept, and its notes with its ``state``; None if there is none as it was written."""
     with suppress(OSError, ValueError, KeyError, DataError, PluginError):
-        notes = files.unsealed((folder / f"{NAME}.json").read_bytes())
+        notes = files.unsealed((folder / "sequence.json").read_bytes())
         path = folder / notes["file"]
         if files.sha256_of(path) == notes["digest"]:
             return Edit.load(path, device=device), notes
@@ -41,6 +38,6 @@ def kept(folder: Path, device: str) -> tuple[Edit, dict[str, Any]] | None:
 
 def clear(folder: Path, but: str = "") -> None:
     """Remove the edits that are kept but for one; without one, all that is kept."""
-    for path in folder.glob(f"{NAME}[.-]*"):
-        if not but or path.name not in (but, f"{NAME}.json"):
+    for path in folder.glob("sequence[.-]*"):
+        if not but or path.name not in (but, "sequence.json"):
             path.unlink(missing_ok=True)
