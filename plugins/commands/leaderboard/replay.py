@@ -246,7 +246,7 @@ def made_controls(evidence: Evidence, model: Model) -> list[Case]:
         raise CannotCheck(f"control {shown(other[0])} is not put again to edited models")
     if evidence.identity.regime.mode == "single" and not asked:
         return []
-    case = controls.case(controls.ID, ControlText().query(model))
+    case = controls.case(controls.ID, *ControlText().query(model))
     if asked and asked[0].asks != cases_digest([case]):
         raise CannotCheck("control text asks something else here than in the run")
     return [case]
