@@ -39,7 +39,7 @@ RENAMED = {"--output-path": "--output", "--out": "--output", "--samples": "--noi
 MOST = 20
 """Flags of which the help is one page; of more it names the usual ones, and lists the others by heading."""
 HEADINGS = {
-    "Edits": ("edit_conflicts", "eval_at", "preset", "seed"),
+    "Edits": ("edit_conflicts", "eval_at", "eval_sample", "preset", "seed"),
     "Questions": ("protocol", "task_args", "samples", "metrics", "control", "control_args"),
     "Model": ("dtype", "chat_template", "model_args", "device_map", "batch_size",
               "trust_remote_code", "allow_pickle_weights"),
