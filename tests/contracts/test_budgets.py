@@ -40,6 +40,9 @@ NEW = {
     "plugins/models/pocket/build/context.py": 200,
     "plugins/tasks/counterfact/easyedit.py": 200,
     "plugins/tasks/seesaw/authors.py": 200,
+    "plugins/tasks/unke.py": 300,
+    "plugins/metrics/rouge.py": 200,
+    "plugins/models/pocket/build/paragraphs.py": 200,
 }
 """What has come on top, each a module of its own: an editor of at most 250 lines, fields of several papers' methods
 of 200, a task of 300, a metric, a

@@ -28,14 +28,9 @@ from edit_harness_plugins.loading.load import load
 from .chains import build_chains
 from .context import CONTEXT
 from .corpus import Corpus
+from .paragraphs import build_paragraphs
 from .ripples import build_ripples
-from .samples import (
-    build_lessons,
-    build_paragraphs,
-    build_questions,
-    build_references,
-    write_people,
-)
+from .samples import build_lessons, build_questions, build_references, write_people
 from .train import POCKET, Recipe, build_tokenizer, train
 from .world import World, load_world
 
@@ -95,7 +90,7 @@ def build_pocket(world: World, out: Path, seed: int) -> None:
     write_people(out / "seesaw", knows, seed)
     write(build_chains(world, knows, Random(seed + 12)), out / "mquake.json")
     write(build_ripples(world, knows, Random(seed + 13)), out / "rippleedits.json")
-    write(build_paragraphs(world, Random(seed + 14)), out / "unke.json")
+    write(build_paragraphs(world, Random(seed + 16)), out / "unke.json")
     # It shows whether an edited model still writes its own kind of text.
     told = Corpus(world, POCKET.stages[-1].long_corpus, Random(seed + 11))
     (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")
