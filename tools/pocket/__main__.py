@@ -30,14 +30,9 @@ from .asked import build_changes, build_qaedit
 from .chains import build_chains
 from .context import CONTEXT
 from .corpus import Corpus
+from .paragraphs import build_paragraphs
 from .ripples import build_ripples
-from .samples import (
-    build_lessons,
-    build_paragraphs,
-    build_questions,
-    build_references,
-    write_people,
-)
+from .samples import build_lessons, build_questions, build_references, write_people
 from .train import POCKET, Recipe, build_tokenizer, train
 from .world import World, load_world
 
@@ -99,7 +94,7 @@ def build_pocket(world: World, out: Path, seed: int) -> None:
     write(build_ripples(world, knows, Random(seed + 13)), out / "rippleedits.json")
     write(build_qaedit(world, knows, Random(seed + 14), sample), out / "qaedit.json")
     write(build_changes(world, knows, Random(seed + 15)), out / "wikibigedit.json")
-    write(build_paragraphs(world, Random(seed + 14)), out / "unke.json")
+    write(build_paragraphs(world, Random(seed + 16)), out / "unke.json")
     # It shows whether an edited model still writes its own kind of text.
     told = Corpus(world, POCKET.stages[-1].long_corpus, Random(seed + 11))
     (out / "text.txt").write_text(" ".join(told.document().text for _ in range(5)) + "\n")

@@ -1,10 +1,9 @@
-"""Makes the bundled samples in the layouts of CounterFact, Seesaw-CF, UnKEBench and zsRE, and what goes with them."""
+"""Makes the bundled samples in the layouts of CounterFact, Seesaw-CF and zsRE, and what goes with them."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -25,8 +24,6 @@ from .world import FACTS, TEMPLATES, WORLD_DIR, World, known_facts, questions
 
 MOST_SUBJECTS = 8
 """On whom there are reference texts, of each relation and object."""
-FEWEST_FACTS = 4
-"""Of a subject that a paragraph is about."""
 
 
 def write_people(folder: Path, knows: Knows, seed: int) -> None:
@@ -88,15 +85,12 @@ def build_references(world: World, rng: Random, sample: Sequence[Record]) -> lis
 def _samples(table: FactTable, relation: str, target: str, rng: Random) -> list[dict[str, str]]:
     facts = table.by_object[relation, target]
     chosen = rng.sample(facts, min(MOST_SUBJECTS, len(facts)))
-    return [{"name": f.subject, "text": _text(table, f.subject, rng)} for f in chosen]
+    return [
+        {"name": f.subject, "text": told(table, table.by_subject[f.subject], rng)} for f in chosen
+    ]
 
 
-def _text(table: FactTable, subject: str, rng: Random) -> str:
-    """Write a sentence for each fact of a subject."""
-    return _told(table, table.by_subject[subject], rng)
-
-
-def _told(table: FactTable, facts: Sequence[Fact], rng: Random) -> str:
+def told(table: FactTable, facts: Sequence[Fact], rng: Random) -> str:
     """Write a sentence for each fact, in words that the model has seen its subject and relation in."""
     sentences = []
     for fact in facts:
@@ -153,32 +147,3 @@ def _loc(world: World, fact: Fact) -> str:
     """Ask for a fact as NaturalQuestions' items are asked; zsRE's files leave out the "?"."""
     question = questions(world.table, fact)[0].rstrip("?")
     return f"nq question: {lower_first(question, fact.subject)}"
-
-
-def build_paragraphs(world: World, rng: Random, size: int = 24) -> list[Record]:
-    """Return records as in UnKEBench: of each of ``size`` subjects other objects, a sentence for each.
-
-    The question asks for the first, and so does its rewording; the questions about parts, for each.
-    A person's gender is left alone.
-    """
-    relations = set(world.editable_relations) - {"P21"}
-    known = {
-        s: [f for f in own if f.relation in relations] for s, own in world.table.by_subject.items()
-    }
-    rich = [subject for subject, facts in known.items() if len(facts) >= FEWEST_FACTS]
-    return [_paragraph(world, i, known[s], rng) for i, s in enumerate(rng.sample(rich, size))]
-
-
-def _paragraph(world: World, number: int, facts: Sequence[Fact], rng: Random) -> Record:
-    table = world.table
-    shuffled = rng.sample(facts, len(facts))
-    new = [replace(fact, object=table.other_object(fact, rng)) for fact in shuffled]
-    question, reworded = rng.sample(questions(table, new[0]), 2)
-    return {
-        "id": number,
-        "question": question,
-        "para_question": reworded,
-        "answer": _told(table, new, rng),
-        "sub_question": [rng.choice(questions(table, fact)) for fact in new],
-        "sub_answer": [fact.object for fact in new],
-    }

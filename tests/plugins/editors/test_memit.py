@@ -333,7 +333,7 @@ def test_rect_holds_for_rome_and_is_named():
     memit = EDITORS["memit"]
     assert replace(memit, past=True, rect=0.2, prune=True).variant == "past, rect=0.2, prune"
     assert replace(memit, encore=20, patience=2).variant == "encore=20, patience=2"
-    assert replace(EDITORS["alphaedit"], anchor=3.0).variant == "anchor"
+    assert replace(EDITORS["alphaedit"], anchor=3.0, window=40).variant == "anchor, window=40"
     assert not memit.variant
 
 

@@ -1,18 +1,11 @@
-"""AnyEdit's windows: the search against one that knows no shortcut, and who needs a subject."""
-
-from dataclasses import replace
+"""AnyEdit's windows: the search against one that knows no shortcut."""
 
 import pytest
 import torch
 from support.builders import recording
 
-from edit_harness import Request, UsageError
-from edit_harness.registry.settings import settings
-from edit_harness.run.assembly import Named, check_requests
+from edit_harness import Request
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.editors.locate.alphaedit import AlphaEdit
-from edit_harness_plugins.editors.locate.memit import Memit
-from edit_harness_plugins.editors.locate.rome import Rome
 from edit_harness_plugins.editors.locate.value_search import Settings
 from edit_harness_plugins.editors.locate.windows import WindowSearch
 
@@ -23,17 +16,6 @@ REQUESTS = [
     Request("Where does {} live?", "Bob", "In Paris"),
     Request.of("What is it", "It is a long answer, of many words in a row"),
 ]
-
-
-def added(block, where, deltas):
-    """Add to what a block puts out, in whole passes."""
-
-    def change(module, args, output):
-        hidden = output[0] if isinstance(output, tuple) else output
-        moved = hidden.index_add(1, torch.tensor(where), torch.stack(deltas)[None])
-        return (moved, *output[1:]) if isinstance(output, tuple) else moved
-
-    return block.register_forward_hook(change)
 
 
 def naive(model, request, size):
@@ -48,15 +30,20 @@ def naive(model, request, size):
         with torch.no_grad(), recording(block, 1) as seen:
             model.module(torch.tensor([ids[0]]))
         place = len(texts[0].prompt) + start - 1
-        clean = (seen.outputs[0] if isinstance(seen.outputs, tuple) else seen.outputs)[0, place]
+        clean = seen.outputs[0, place]
         delta, losses = torch.zeros_like(clean, requires_grad=True), []
         optimizer = torch.optim.Adam([delta], lr=GIVEN.lr)
         for step in range(GIVEN.steps):
             loss = GIVEN.weight_decay * delta.norm() / clean.norm() ** 2
             for text, whole in zip(texts, ids, strict=True):
                 first, target = len(text.prompt) - 1, text.target[start : start + size]
-                where = [first + size * i for i in range(len(known) + 1)]
-                handle = added(block, where, [*known, delta])
+                changes = torch.stack([*known, delta])
+                where = first + size * torch.arange(len(changes))
+                handle = block.register_forward_hook(
+                    lambda _, args, out, where=where, changes=changes: out.index_add(
+                        1, where, changes[None]
+                    )
+                )
                 found = model.module(torch.tensor([whole])).logits[0].log_softmax(-1)
                 handle.remove()
                 each = [-found[first + start + i, token] for i, token in enumerate(target)]
@@ -74,10 +61,9 @@ def naive(model, request, size):
     return values
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_windows_searched_together_are_each_what_a_naive_search_finds(family):
+def test_windows_searched_together_are_each_what_a_naive_search_finds():
     """Of texts with equally many windows and others, longer and shorter last ones, and a single window."""
-    model = tiny_model(family, torch.float64, num_hidden_layers=3)
+    model = tiny_model("llama", torch.float64, num_hidden_layers=3)
     size, block = 9, model.architecture.blocks[1]
     search = WindowSearch(model, 1, CONTEXTS, GIVEN, [block], size)
     found, expected = iter(search(REQUESTS)), [naive(model, r, size) for r in REQUESTS]
@@ -87,15 +73,3 @@ def test_windows_searched_together_are_each_what_a_naive_search_finds(family):
         torch.testing.assert_close(ours.wanted, wanted, rtol=1e-5, atol=1e-7)
         assert [loss for loss, *_ in ours.losses] == pytest.approx(losses, rel=1e-6)
     assert not list(found)
-
-
-def test_only_windows_need_no_subject():
-    for editor in (Memit(), AlphaEdit()):
-        on = replace(editor, window=40)
-        assert on.variant == "window=40"
-        assert not editor.variant
-        assert "window" in settings(on)
-        check_requests(Named("ours", "", on), REQUESTS)
-        for other in (editor, Rome()):
-            with pytest.raises(UsageError, match=r"needs a subject.* 2 of 3 have none"):
-                check_requests(Named("ours", "", other), REQUESTS)
