@@ -50,7 +50,7 @@ class Unke(FileTask):
     files = "1,000 in final_data_v3.json, by the paper"
     version: ClassVar[str] = "0.1"
     metrics = ("rouge",)
-    protocol = (
+    asks = (
         "A question, without a subject, is followed by one space and the answer that is written. It, its "
         "rewording and questions about parts of the answer are answered greedily, up to the end of the "
         f"text: in {TOKENS_OF_A_WORD} tokens for each word of the answer, within most_tokens, and in sub_tokens."

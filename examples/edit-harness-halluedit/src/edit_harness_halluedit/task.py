@@ -28,7 +28,7 @@ class HalluEdit(Task):
     version: ClassVar[str] = "0.1"
     metrics = ("halluedit",)
     judge = "match"
-    protocol = (
+    asks = (
         f"Questions are answered greedily, in {MOST_TOKENS} tokens and one line at most. The judge looks "
         "for the right answer in the text, for the letter of a choice at its beginning, and whether the "
         "answer to the question on something else is as it was."
