@@ -25,12 +25,12 @@ class Regime:
     """In a sequence: whether every case is also measured right after its own edit."""
     checkpoints: tuple[int, ...] = ()
     """In a sequence: after how many cases to measure all cases so far; the end is always one."""
-    sample: int = 0
-    """At checkpoints before the end: of how many cases so far, so that they cost the same; 0 is all."""
     apart: str = ""
     """In a batch: a tag; only cases with the same value share an edit. Empty: any cases do."""
     conflicts: Literal["keep", "drop"] = "keep"
     """drop: of cases that write different objects to one subject and relation the first, before any limit."""
+    sample: int = 0
+    """At checkpoints before the end: of how many cases so far, so that they cost the same; 0 is all."""
 
     def __post_init__(self) -> None:
         mode, points, alone = self.mode, self.checkpoints, self.mode == "single"
