@@ -26,7 +26,7 @@ bundled models are made lies in `tools/` and is not counted: nobody needs it who
 NEW = {
     "plugins/editors/in_context/memory.py": 250,
     "plugins/editors/memories/wise.py": 250,
-    "plugins/commands/run/adapter.py": 200,
+    "plugins/exporters/adapter.py": 200,
     "plugins/commands/studies/reproduce/listing.py": 200,
     "plugins/editors/locate/regular.py": 200,
     "plugins/editors/locate/windows.py": 200,

@@ -24,10 +24,11 @@ from edit_harness.model.model import Model
 from edit_harness.registry.registry import Plugins
 from edit_harness.registry.settings import Named
 from edit_harness.run import assembly
+from edit_harness_plugins.exporters import adapter
 from edit_harness_plugins.inputs import json_of, text_of
 from edit_harness_plugins.terminal import plain
 
-from . import adapter, preset_file
+from . import preset_file
 from .console import err, line, out
 from .flags import EditingFlags
 from .measuring import EditFlags, TryFlags

@@ -23,10 +23,10 @@ from edit_harness.run.clean import examine
 from edit_harness.run.controls import make_controls
 from edit_harness.testing import tiny_model
 from edit_harness.testing.suite import left_alone
-from edit_harness_plugins.commands.run import adapter
 from edit_harness_plugins.controls import lm_eval_task
 from edit_harness_plugins.controls.effects import Seen, effects
 from edit_harness_plugins.controls.lm_eval_task import GENERAL, LMEval
+from edit_harness_plugins.exporters import adapter
 
 lm_eval = pytest.importorskip("lm_eval")
 

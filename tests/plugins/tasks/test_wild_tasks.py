@@ -66,7 +66,9 @@ def test_changes_of_wikidata_in_both_layouts(store, subject):
     assert [probe.query.prompt for probe in ours.probes] == prompts * 2
     (bare,) = WikiBigEdit(store(HUB | {"loc": None, "loc_ans": None})).cases()
     assert [probe.role for probe in bare.probes] == ["efficacy", "paraphrase"] * 2
-    assert WikiBigEdit.regime == Regime("sequential", 100, checkpoints=(100, 1_000, 10_000), sample=500)
+    assert WikiBigEdit.regime == Regime(
+        "sequential", 100, checkpoints=(100, 1_000, 10_000), sample=500
+    )
 
 
 @pytest.mark.parametrize("kind", [QAEdit, WikiBigEdit])

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 import edit_harness as eh
 from edit_harness.edits import Dense, Edit
 from edit_harness.testing import tiny_model
-from edit_harness_plugins.commands.run import adapter
+from edit_harness_plugins.exporters import adapter
 
 FEW = {"layer": 1, "steps": 3}
 EDITORS = {"rome": {**FEW, "covariance": False}, "lora": {"steps": 3}, "ft": {**FEW, "bias": False}}

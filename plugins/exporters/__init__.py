@@ -1,0 +1,1 @@
+"""Writes edits and runs as other tools read them."""
