@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from tests.contracts import folders, nets, numbers, transcripts
+from tests.contracts import folders, nets, transcripts
+from tools import numbers
 
 NETS: dict[str, Callable[[], Any]] = {
     "folders": folders.cast,

@@ -20,7 +20,7 @@ from tests.contracts.folders import DIGEST, VERSION
 from tests.contracts.nets import HERE
 
 RUNS = HERE / "runs"
-"""Run folders as an earlier version wrote them: see `tests.contracts.runs`."""
+"""Run folders as an earlier version wrote them: see `tools.old_runs`."""
 LOOKING = (
     "ls", "ls editors", "ls runs -o .", "show rome", "show counterfactplus", "show success",
     "show symbolic", "show text", "show ES", "run --help-all", "show counterfactplus-table1", "show counterfact --stats",

@@ -1,4 +1,4 @@
-"""Make the run folders that the transcripts are of, once: ``python -m tests.contracts.runs``.
+"""Make the run folders that the transcripts are of, once: ``python -m tools.old_runs``.
 
 They stay as the version of their day wrote them, so that later ones are seen to read them.
 """

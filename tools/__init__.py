@@ -1,0 +1,1 @@
+"""For whoever works on the project: makes the bundled models, and casts nets that no test casts."""
