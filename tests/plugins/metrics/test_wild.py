@@ -1,80 +1,19 @@
 """Answers in the wild: sixty pairs made by hand, and what a case comes to."""
 
+import json
+
 import numpy as np
 import pytest
+from support.builders import ROOT
 
 import edit_harness as eh
 from edit_harness.model.generate import stop_at
 from edit_harness_plugins.metrics.wild import Wild, contained, exact, normalised
 from edit_harness_plugins.tasks._files.wild import STOPS
 
-PAIRS = [
-    # target, what is generated, the answer that is left, exact, contained
-    ("Paris", " Paris.", " Paris", 1, 1),
-    ("Paris", " Paris\nLondon", " Paris", 1, 1),
-    ("Paris", " Paris", " Paris", 1, 1),
-    ("Paris", "Paris. Paris is", "Paris", 1, 1),
-    ("Paris", " paris", " paris", 1, 1),
-    ("Paris", " PARIS!", " PARIS!", 1, 1),
-    ("Paris", " Paris, France.", " Paris, France", 0, 1),
-    ("Paris", " It is Paris.", " It is Paris", 0, 1),
-    ("Paris", " Paris Paris Paris", " Paris Paris Paris", 0, 1),
-    ("Paris", " Paris, Paris, Paris.", " Paris, Paris, Paris", 0, 1),
-    ("Paris", " Parisian", " Parisian", 0, 0),
-    ("Paris", " Rome.", " Rome", 0, 0),
-    ("Paris", "", "", 0, 0),
-    ("Paris", ".Paris", "", 0, 0),
-    ("Paris", "\nParis", "", 0, 0),
-    ("Paris", "\n\nParis.", "", 0, 0),
-    ("Paris", "  Paris  ", "  Paris  ", 1, 1),
-    ("Paris", " Par is", " Par is", 0, 0),
-    # A full stop that is part of the name.
-    ("St. Petersburg", " St. Petersburg.", " St", 0, 0),
-    ("St. Petersburg", " St Petersburg.", " St Petersburg", 1, 1),
-    ("St. Petersburg", " Saint Petersburg", " Saint Petersburg", 0, 0),
-    ("St.", " St. Petersburg", " St", 1, 1),
-    ("Washington D.C.", " Washington D.C.", " Washington D", 0, 0),
-    ("Washington D.C.", " Washington DC", " Washington DC", 1, 1),
-    ("J. R. R. Tolkien", " J. R. R. Tolkien", " J", 0, 0),
-    ("J.R.R. Tolkien", " JRR Tolkien.", " JRR Tolkien", 1, 1),
-    ("3.5", " 3.5", " 3", 0, 0),
-    ("3.5", " 3,5", " 3,5", 1, 1),
-    ("3.5", " 35", " 35", 1, 1),
-    ("3.0", " 3.0 million", " 3", 0, 0),
-    ("3", " 3.5", " 3", 1, 1),
-    ("17.190.636", " 17.190.636", " 17", 0, 0),
-    ("1952.", " 1952.", " 1952", 1, 1),
-    ("$400,000", " 400000", " 400000", 1, 1),
-    ("1,000", " 1000 people", " 1000 people", 0, 1),
-    ("1,000", " 1 000", " 1 000", 0, 0),
-    # Articles, and words that have them in them.
-    ("the Beatles", " Beatles", " Beatles", 1, 1),
-    ("Beatles", " The Beatles.", " The Beatles", 1, 1),
-    ("An apple a day", " apple day", " apple day", 1, 1),
-    ("The The", " the", " the", 1, 1),
-    ("Theo", " the o", " the o", 0, 0),
-    ("Anna", " an Anna", " an Anna", 1, 1),
-    ("a-ha", " aha", " aha", 1, 1),
-    ("A-ha", " ha", " ha", 0, 0),
-    ("The-Band", " Band", " Band", 0, 0),
-    ("vitamin A", " vitamin", " vitamin", 1, 1),
-    # Lists.
-    ("Malia and Sasha", " Sasha and Malia", " Sasha and Malia", 0, 0),
-    ("Malia and Sasha", " Malia", " Malia", 0, 0),
-    ("Malia, Sasha", " Malia Sasha", " Malia Sasha", 1, 1),
-    ("Malia", " Malia, Sasha and Susan", " Malia, Sasha and Susan", 0, 1),
-    ("red, white", " white, red", " white, red", 0, 0),
-    # Blanks, signs and letters.
-    ("New  York", " New\tYork", " New\tYork", 1, 1),
-    ("New York", " New\u00a0York", " New\u00a0York", 1, 1),
-    ("rock'n'roll", " rocknroll", " rocknroll", 1, 1),
-    ("rock-n-roll", " rock n roll", " rock n roll", 0, 0),
-    ("male", " female", " female", 0, 0),
-    ("Zürich", " ZÜRICH", " ZÜRICH", 1, 1),
-    ("Zürich", " Zurich", " Zurich", 0, 0),
-    ("71–74", " 71-74", " 71-74", 0, 0),
-    ("(yes)", ' "Yes"', ' "Yes"', 1, 1),
-]  # fmt: skip
+PAIRS = json.loads((ROOT / "tests/support/wild_answers.json").read_text("utf-8"))
+"""Target, what is generated, the answer that is left; whether it is exact, and whether the target is in it. Full stops
+in names, numbers, articles and words that have them in them, lists, blanks, signs."""
 
 
 @pytest.mark.parametrize(("target", "generated", "answer", "right", "within"), PAIRS)
