@@ -25,7 +25,7 @@ figures: $(VENV)/.package
 	$(BIN)/edit-harness reproduce pocket-figures --quiet --output build/figures
 
 kills: $(VENV)/.test $(VENV)/.package
-	$(BIN)/python -m tests.slow.kills.command --kills 50
+	$(BIN)/python -m tools.kills --kills 50
 
 lint: $(VENV)/.test $(VENV)/.package
 	$(BIN)/ruff check .

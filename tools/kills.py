@@ -1,6 +1,6 @@
 """Kill the whole command at random moments, repeat it until it ends, and compare with a run that nobody killed.
 
-    python -m tests.slow.kills.command --kills 50
+    python -m tools.kills --kills 50
 
 It fails, with exit code 1 and the folder's name, if a row that was written is lost or another one afterwards, if a case
 is there twice, or if rows or results differ from those of the run that nobody killed, in anything but seconds.
