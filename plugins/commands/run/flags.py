@@ -115,16 +115,16 @@ class RegimeFlags:
         chosen = replace(chosen, conflicts=self.edit_conflicts)  # type: ignore[arg-type]
         if self.edit_batch_size:
             chosen = replace(chosen, size=self._size(chosen, self.edit_batch_size))
+        if chosen.mode != "sequential" and (self.eval_at or self.eval_sample):
+            raise UsageError(
+                f"--eval-{'at' if self.eval_at else 'sample'} is for sequential edits, and this is {chosen.mode}",
+                "add --edit-mode sequential",
+            )
         if self.eval_sample:
             remedy = "--eval-sample takes a number of cases"
             chosen = replace(chosen, sample=whole_number(self.eval_sample, remedy, least=1))
         if not self.eval_at:
             return chosen
-        if chosen.mode != "sequential":
-            raise UsageError(
-                f"--eval-at is for sequential edits, and this is {chosen.mode}",
-                "add --edit-mode sequential",
-            )
         remedy = "--eval-at takes each, end or numbers of cases"
         numbers = [point for point in self.eval_at if point not in ("each", "end")]
         points = sorted({whole_number(point, remedy, least=1) for point in numbers})
