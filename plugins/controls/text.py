@@ -63,7 +63,7 @@ def _read(path: Path) -> list[str]:
         texts = [each if isinstance(each, str) else each["Text"] for each in found]
         texts = [text for text in texts if len(text.split()) > 1]
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", "data=FILE") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}", FORMS) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} has no texts: {said(error)}", FORMS) from None
     if not texts:
@@ -71,7 +71,7 @@ def _read(path: Path) -> list[str]:
     return texts
 
 
-FORMS = 'give a JSON list of {"Text": ...} or of texts, or a file with a text on each line'
+FORMS = '--control-args data=FILE: a JSON list of {"Text": ...} or of texts, or a file with a text on each line'
 
 
 def _behind_first(model: Model, text: str) -> Choose:
