@@ -134,12 +134,11 @@ def _out_in(model: Model, name: str) -> bool:
 
 def _config(model: Model, maps: Sequence[str], rank: int) -> dict[str, Any]:
     base = model.source.path or getattr(model.module, "name_or_path", "") or None
+    base = str(Path(base).resolve()) if base and Path(base).is_dir() else base
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": str(Path(base).resolve())
-        if base and Path(base).is_dir()
-        else base,
+        "base_model_name_or_path": base,
         "revision": model.revision or None,
         "target_modules": maps,
         "r": rank,

@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 @click.option("-m", "--model", default="", metavar="NAME", help="Only facts that it knows.",
               allow_from_autoenv=False)  # fmt: skip
 @takes(LoadingFlags)
-@click.option(
-    "-o", "--output", "out", required=True, metavar="PATH", help="The file or folder to make."
-)
+@click.option("-o", "--output", "out", required=True, metavar="PATH",
+              help="The file or folder to make.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @with_plugins
 def build_data(
@@ -68,11 +67,8 @@ def build_data(
     target = Path(os.path.abspath(out))
     empty = builder.makes == "folder" and target.is_dir() and not any(target.iterdir())
     if target.exists() and not empty:
-        raise UsageError(
-            f"{target} is there already", "name another: --output PATH; or move it aside"
-        )
-    words = Path(templates) if templates else None
-    knows = None
+        raise UsageError(f"{target} is there already", "name another: --output PATH")
+    words, knows = Path(templates) if templates else None, None
     if model:
         # Here, since it brings torch along.
         from edit_harness.run import assembly

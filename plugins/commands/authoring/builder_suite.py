@@ -40,9 +40,7 @@ class BuilderTests(Suite):
         beside = [name for name in made if not name.startswith(inside)]
         assert not beside, f"it wrote {beside} beside `out`"
         folder = (tmp_path / "out" / "made").is_dir()
-        assert folder == (self.builder.makes == "folder"), (
-            "`makes` says file or folder, which it is"
-        )
+        assert folder == (self.builder.makes == "folder"), "`makes` says file or folder"
 
     def test_makes_the_same_bytes_again(self, tmp_path: Path) -> None:
         """Whatever the global random states."""

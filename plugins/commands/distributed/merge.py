@@ -116,15 +116,11 @@ def _check_together(one: Results, two: Results) -> None:
             f"{paths} are of different runs: {change.field} is {values}{rest}",
             f"edit-harness compare --why {one.folder.path} {two.folder.path} says all of it",
         )
-    if (
-        len({(_place(p).of, _place(p).cases_digest, tuple(_place(p).cases)) for p in (one, two)})
-        > 1
-    ):
-        plans = [
-            f"shard {_place(part)} of {len(_place(part).cases):,} cases" for part in (one, two)
-        ]
+    places = [_place(one), _place(two)]
+    if len({(place.of, place.cases_digest, tuple(place.cases)) for place in places}) > 1:
+        plans = " and ".join(f"shard {place} of {len(place.cases):,} cases" for place in places)
         raise RunFolderError(
-            f"{paths} are of a run that was shared otherwise: {' and '.join(plans)}",
+            f"{paths} are of a run that was shared otherwise: {plans}",
             "run all with the same N of --shard I/N, --limit and --samples; the same folders go on",
         )
 

@@ -255,13 +255,11 @@ def connected(address: str) -> Iterator[None]:
     except Exception as error:
         log.debug("ray.init", exc_info=error)
         line = f"{' '.join(str(error).split()) or type(error).__name__:.200}"
-        if not address:
-            told = f"Ray does not start on this machine: {line}"
-            raise ResourceError(told, "--executor local") from None
-        raise ResourceError(
-            f"no Ray cluster answers at {address}: {line}",
-            "say HOST:PORT, or auto on a node of it; or leave address out for a Ray of this machine",
-        ) from None
+        told, remedy = f"Ray does not start on this machine: {line}", "--executor local"
+        if address:
+            told = f"no Ray cluster answers at {address}: {line}"
+            remedy = "say HOST:PORT, or auto on a node of it; without it Ray starts on this machine"
+        raise ResourceError(told, remedy) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray puts its own there

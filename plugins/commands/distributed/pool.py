@@ -62,11 +62,8 @@ class WorkerExecutor(Executor):
             yield from record_unusable(rows)
             if all(set(each.visits) <= its.done for each, its in rows.items()):
                 return
-            order = Order(
-                runs=[(each.spec, each.selection) for each in rows],
-                loading=loading,
-                threads=torch.get_num_threads(),
-            )
+            runs = [(each.spec, each.selection) for each in rows]
+            order = Order(runs=runs, loading=loading, threads=torch.get_num_threads())
             with closing(self.workers(order)) as workers:
                 yield from Pool(workers, rows).turns()
 

@@ -33,9 +33,8 @@ def leaderboard() -> None:
 
 @leaderboard.command("submit", cls=Command)
 @click.argument("run", metavar="RUN")
-@click.option(
-    "-o", "--output", "out", metavar="FILE", help="The bundle, a .zip; by default named as the run."
-)
+@click.option("-o", "--output", "out", metavar="FILE",
+              help="The bundle, a .zip; by default named as the run.")  # fmt: skip
 @click.option("--contact", required=True, metavar="TEXT", help="Who answers for it.")
 @click.option("--licence", "--license", "licence", default="CC-BY-4.0", show_default=True,
               help="Of the submitted answers.")  # fmt: skip
@@ -79,9 +78,8 @@ def verify_command(**flags: Any) -> int:
 @leaderboard.command("baseline", cls=Command)
 @click.option("-t", "--task", default="counterfactplus", metavar="NAME", show_default=True)
 @takes(RunSpec, only=["task_args"])
-@click.option(
-    "-o", "--output", "out", required=True, metavar="FILE", help="The baseline, as JSON Lines."
-)
+@click.option("-o", "--output", "out", required=True, metavar="FILE",
+              help="The baseline, as JSON Lines.")  # fmt: skip
 @click.option("-m", "--model", default="pocket", metavar="NAME", show_default=True,
               help="A bundled name, a folder or a hub name.")  # fmt: skip
 @takes(LoadingFlags)
@@ -97,9 +95,8 @@ def baseline_command(
 
 @leaderboard.command("build", cls=Command)
 @click.argument("folder", metavar="DIR")
-@click.option(
-    "-o", "--output", "out", required=True, metavar="SITE", help="The folder of the pages."
-)
+@click.option("-o", "--output", "out", required=True, metavar="SITE",
+              help="The folder of the pages.")  # fmt: skip
 @click.option("--title", default="Knowledge editing", show_default=True)
 @many("--baseline", metavar="FILE", help="Before-edit values of models that are not bundled.")
 @click.option("--reports", metavar="DIR",

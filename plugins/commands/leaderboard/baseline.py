@@ -116,9 +116,8 @@ def disagreement(baseline: Baseline, answered: Answered) -> str:
     found: list[tuple[float, str]] = []
     for case, answers in answered:
         if (published := baseline.lines.get(case.id)) is not None and answers:
-            found += [
-                (off, case.id) for off in _differences(published, line(case, answers), answers)
-            ]
+            apart = _differences(published, line(case, answers), answers)
+            found += [(off, case.id) for off in apart]
     beyond = sum(not off <= TOLERANCE for off, _ in found)
     finite = [off for off, _ in found if math.isfinite(off)]
     mean = math.fsum(finite) / len(finite) if finite else 0.0

@@ -178,9 +178,7 @@ def sources(runs: Sequence[Results]) -> Grid:
         counts = (len(run.records), len(run.failures), run.records.noops)
         names = [own["Run"], run.label, own["Task"], f"{own['Model']} {own['Precision']}"]
         rows.append((names, [Cell(str(n)) for n in counts]))
-        told = [
-            f"{head.lower()} {text}" for head, text in own.items() if head not in KNOWN and text
-        ]
+        told = (f"{head.lower()} {own[head]}" for head in own if head not in KNOWN and own[head])
         notes.append(f"{own['Run']}: {', '.join(told)}")
     heads, counted = ["Run", "Editor", "Task", "Model"], ["Cases", "Failed", "No-op"]
     return Grid("Runs", heads, counted, rows, notes)

@@ -105,9 +105,8 @@ def make_editor(
     """Return the editor that flags name, and where its fields come from if not from them."""
     editor = plugins.find("editor", flags.editor[0])
     settings, source = preset_file.over(flags.tuned, editor.name, flags.editor_args, model)
-    named, configured = assembly.make_editor(
-        plugins, model, editor.qualified, settings, seed, source
-    )
+    name = editor.qualified
+    named, configured = assembly.make_editor(plugins, model, name, settings, seed, source)
     return named, configured.source
 
 

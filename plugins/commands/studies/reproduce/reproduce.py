@@ -48,9 +48,8 @@ def reproduce(plugins: Plugins, flags: ReproduceFlags) -> int:
         results.show(data, *grids, as_json=flags.as_json)
         return console.DONE
     if not flags.pack:
-        raise UsageError(
-            "which table?", "edit-harness reproduce PACK; see: edit-harness reproduce --list"
-        )
+        remedy = "edit-harness reproduce PACK; see: edit-harness reproduce --list"
+        raise UsageError("which table?", remedy)
     contents = packs.read(plugins, flags.pack)
     where = _chosen(contents, flags)
     contents = structs.replace(contents, models={each: contents.models[each] for each in where})

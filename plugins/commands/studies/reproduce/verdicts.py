@@ -120,9 +120,8 @@ class Reproduction:
             there = editors and (self._before(cell) or cell.editor in editors)
             return "the run has no such number" if there else "not run"
         fewer = self.limit and not self._before(cell) and run.regime.mode != "single"
-        return (
-            "with --limit fewer edits share the model, which is another experiment" if fewer else ""
-        )
+        why = "with --limit fewer edits share the model, which is another experiment"
+        return why if fewer else ""
 
     def _order(self, higher: Expected, lower: Expected) -> Ruling:
         """Say whether two editors are in the printed order, case by case."""

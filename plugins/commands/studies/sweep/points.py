@@ -72,9 +72,8 @@ def layers(text: str, depth: int) -> list[str]:
         ends = [int(end) if end.strip().isdecimal() else depth for end in piece.split("-")]
         if len(ends) > 2 or not ends[0] <= ends[-1] < depth:
             known = f"the model has layers 0 to {depth - 1}"
-            raise UsageError(
-                f"--layers has {piece.strip()!r}, and {known}", "write all, 0,3 or 2-5"
-            )
+            told = f"--layers has {piece.strip()!r}, and {known}"
+            raise UsageError(told, "write all, 0,3 or 2-5")
         found += map(str, range(ends[0], ends[-1] + 1))
     return found
 
@@ -137,10 +136,8 @@ class SweepResults:
             score = number(run, HARMONIC)
             if own := [numbers[name] for name in averaged]:
                 # The mean of limits is further out than the limits of a mean.
-                value, low, high = (
-                    fmean(getattr(e, x) for e in own) for x in ("value", "low", "high")
-                )
-                score = Estimate(value, low, high, min(e.n for e in own))
+                ends = (fmean(getattr(e, x) for e in own) for x in ("value", "low", "high"))
+                score = Estimate(*ends, min(e.n for e in own))
             points.append(Scored(point, run, numbers, score))
         return cls(axes, points, {name: known[name] for name in names}, averaged)
 

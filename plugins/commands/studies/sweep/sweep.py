@@ -109,10 +109,10 @@ def sweep(plugins: Plugins, flags: SweepFlags) -> int:
     if not flags.quiet:
         console.line("model", f"{todo.model.name}  {todo.model.precision}  {todo.model.device}")
         console.line("editor", f"{todo.editor.name}  ({todo.editor.origin})  preset: {made.preset}")
-        grid = [
-            f"{f} {', '.join(map(preset_file.typed, values))}" for f, values in todo.axes.items()
-        ]
-        console.line("grid", f"{counted(len(todo.points), 'point')}: {'; '.join(grid)}")
+        grid = "; ".join(
+            f"{f} {', '.join(map(preset_file.typed, v))}" for f, v in todo.axes.items()
+        )
+        console.line("grid", f"{counted(len(todo.points), 'point')}: {grid}")
         console.line("task", f"{made.task.name} {made.task.version}  mode {made.regime}")
         console.line("split", todo.split)
     check_writable(Path(flags.output))

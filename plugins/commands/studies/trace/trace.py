@@ -67,9 +67,8 @@ def checked(flags: TraceFlags) -> Request | None:
     if len(flags.model) != 1:
         raise UsageError("trace takes one model")
     if unknown := [kind for kind in flags.kinds if kind not in patching.KINDS]:
-        raise UsageError(
-            f"there is no kind of state {unknown[0]!r}", f"known: {', '.join(patching.KINDS)}"
-        )
+        there = f"known: {', '.join(patching.KINDS)}"
+        raise UsageError(f"there is no kind of state {unknown[0]!r}", there)
     if flags.png:
         heatmaps.check(flags.png)
     if flags.task:
@@ -77,9 +76,8 @@ def checked(flags: TraceFlags) -> Request | None:
     if not (flags.prompt and flags.subject):
         raise UsageError("a fact to trace has a prompt and a subject", f"{EXAMPLE}, or --task NAME")
     if flags.prompt.count(SUBJECT) != 1:
-        raise UsageError(
-            f"the prompt {flags.prompt!r} has not exactly one {SUBJECT} for the subject", EXAMPLE
-        )
+        told = f"the prompt {flags.prompt!r} has not exactly one {SUBJECT} for the subject"
+        raise UsageError(told, EXAMPLE)
     return Request(flags.prompt, flags.subject, flags.target or "?")  # recalled by the model
 
 
@@ -104,11 +102,8 @@ def known(
             f"the model knows none of the {counted(asked, 'fact')} of {task} that have a true object",
             f"trace a fact of your own: {EXAMPLE}",
         )
-    line = (
-        f"{len(facts):,} of the first {counted(asked, 'fact')} of {task}: "
-        "the model answers their true object first"
-    )
-    return facts, asked, line
+    line = f"{len(facts):,} of the first {counted(asked, 'fact')} of {task}"
+    return facts, asked, f"{line}: the model answers their true object first"
 
 
 def traced(model: Model, facts: Sequence[Fact], how: Method) -> list[Traced]:
@@ -269,10 +264,8 @@ def heat_maps(effects: Effects, window: int) -> list[HeatMap]:
 
 def shown(estimate: Estimate) -> str:
     """Return an estimate as a text, with its interval if it has one."""
-    value = f"{estimate.value:z.2f}"
-    if math.isnan(estimate.low):
-        return value
-    return f"{value} ({estimate.low:z.2f} to {estimate.high:z.2f})"
+    ends = f" ({estimate.low:z.2f} to {estimate.high:z.2f})"
+    return f"{estimate.value:z.2f}" + ("" if math.isnan(estimate.low) else ends)
 
 
 def as_data(effects: Effects) -> dict[str, Any]:
