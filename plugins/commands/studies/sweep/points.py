@@ -136,8 +136,10 @@ class SweepResults:
             score = number(run, HARMONIC)
             if own := [numbers[name] for name in averaged]:
                 # The mean of limits is further out than the limits of a mean.
-                ends = (fmean(getattr(e, x) for e in own) for x in ("value", "low", "high"))
-                score = Estimate(*ends, min(e.n for e in own))
+                value, low, high = (
+                    fmean(getattr(e, x) for e in own) for x in ("value", "low", "high")
+                )
+                score = Estimate(value, low, high, min(e.n for e in own))
             points.append(Scored(point, run, numbers, score))
         return cls(axes, points, {name: known[name] for name in names}, averaged)
 
