@@ -28,7 +28,7 @@ from edit_harness.model.hooks import owner
 from edit_harness.model.model import Model
 
 WHOLE = "keep the edited model: --save-model DIR"
-ITSELF = "keep the edit itself: --save FILE"
+ITSELF = "keep the edit itself, and no adapter: --save FILE"
 
 
 def save(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from edit_harness import FROM_PRESET, ModelShape, Preset, Request
+from edit_harness import FROM_PRESET, ModelShape, Preset, Request, UsageError
 from edit_harness.edits import Edit, Rows
 from edit_harness.interfaces import Origin
 from edit_harness.model.architecture import Projection
@@ -103,8 +103,10 @@ class Wise(Learning, Prepared[Shared]):
         )
 
     def check(self, model: Model) -> None:
-        """Raise `PluginError` if the layer has no such map."""
+        """Raise `PluginError` if the layer has no such map, `UsageError` without unrelated prompts."""
         self._linear(model)
+        if not self.unrelated:
+            raise UsageError("wise needs prompts that are unrelated", "unrelated=TEXT,TEXT")
 
     def find(self, model: Model) -> Shared:
         """Sample contexts from the unedited model."""
