@@ -150,7 +150,7 @@ class Edit:
         texts = [prefix for prefix in prefixes if isinstance(prefix, str)]
         both = (self.patch and other.patch) or self.adaptors.keys() & other.adaptors.keys()
         if both or len(prefixes) > max(len(texts), 1):
-            raise PluginError("two edits share a patch, an adaptor or a prefix", "edit all at once")
+            raise PluginError("two edits share a patch, an adaptor or a prefix", "override extend")
         shared = self.weights.keys() & other.weights.keys()
         sums = {name: self.weights[name] + other.weights[name] for name in shared}
         return Edit(
