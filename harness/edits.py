@@ -244,7 +244,7 @@ class Edit:
                     own = state if kind == "state" else parts.setdefault((kind, name), {})
                     tensor = file.get_tensor(key).to(device if key in accelerated else "cpu")
                     own[rest if kind == "state" else part] = tensor
-        except (OSError, SafetensorError) as error:
+        except (OSError, SafetensorError, ValueError, TypeError) as error:
             raise DataError(f"{path} cannot be read as an edit: {error}") from None
         if header.get("format") != FORMAT:
             raise DataError(f"{path} holds no edit of this harness")

@@ -75,8 +75,8 @@ class Editing:
 
     def _keep(self) -> None:
         """Keep the edit so far for a run that resumes this one."""
-        told = {c: failures.status(e, self.editor, edit=True) for c, e in self.errors.items()}
         if self._folder:
+            told = {c: failures.status(e, self.editor, edit=True) for c, e in self.errors.items()}
             notes = {"info": self.info, "seconds": self.seconds, "errors": told}
             sequence.keep(self._folder, self._state, self._last, notes)
 

@@ -45,7 +45,7 @@ def _measured(
         found = metric.measure(case, before, after) if ok else metric.failed(case, before)
         given = {str(key): value for key, value in found.items()}
     for key, value in given.items():
-        if not (isinstance(value, Real | np.bool_) and math.isfinite(value)):
+        if not (isinstance(value, Real | np.bool_) and abs(value) <= float(np.finfo(float).max)):
             raise PluginError(
                 f"{whose} gives case {case.id} a {key} of {value!r:.60}, which is no finite number",
                 LEAVE_OUT,

@@ -99,8 +99,6 @@ class Loop:
                     raise _named(evaluation, chunk, leak) from None
                 for record in made:
                     yield evaluation, its.add(record)
-        for folder in filter(None, (its.keeps for its in sinks.values())):
-            sequence.clear(folder)
 
     def _tried(self, lacking: Mapping[Evaluation, RowSink]) -> CleanPass:
         """Return the clean pass; the first time, try the model."""
@@ -172,6 +170,8 @@ def run_all(
                             "go on with the same command and --on-error skip",
                         )
             _check_answers(rows)
+            for its in rows.values():
+                sequence.clear(its.folder.path)
         except BaseException:
             with suppress(HarnessError):  # the first error is the one to tell
                 _summed(rows)

@@ -156,7 +156,7 @@ class Says(Metric):
         return {"post_x": self.value}
 
 
-@pytest.mark.parametrize("value", ["1", None, 1j, float("nan"), float("-inf"), [1.0]])
+@pytest.mark.parametrize("value", ["1", None, 1j, 10**400, float("nan"), float("-inf"), [1.0]])
 def test_a_metric_that_returns_no_numbers_is_named(model, value):
     told = f"metric mine gives case Ada a post_x of {value!r}"[:60]
     with pytest.raises(PluginError, match=re.escape(told)):

@@ -275,3 +275,8 @@ def test_a_sequence_goes_on_from_the_edit_that_is_kept(assembled, tmp_path, regi
     ]
     assert told[0] == told[1]
     assert not list(folder.path.glob("sequence*"))
+    (folder.path / "sequence-6.safetensors").write_bytes(
+        b"of a run that was killed behind its last row"
+    )
+    run(made, made.open(folder.path.parent))
+    assert not list(folder.path.glob("sequence*"))
