@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edit_harness import Case, Regime, Request
-from edit_harness.data import SUBJECT
 from edit_harness_plugins import inputs
 from edit_harness_plugins.citations import WIKIBIGEDIT
 from edit_harness_plugins.downloads import Remote
 
 from ._files.published import Published
-from ._files.records import Form, Record, cut_out
+from ._files.records import Form, Record, cut_out, unplaced
 from ._files.wild import FORCED, OF_BOTH, WildTask, answered
 
 HUB = "https://huggingface.co/datasets/lukasthede/WikiBigEdit"
@@ -96,8 +95,8 @@ class WikiBigEdit(WildTask):
     citation = WIKIBIGEDIT
 
     def _wrong(self, record: Record) -> Iterator[str]:
-        if _subject(record) and SUBJECT in record["prompt"]:
-            yield f"prompt has a {SUBJECT!r} of its own, which stands for the subject"
+        if subject := _subject(record):
+            yield from unplaced("prompt", record["prompt"], subject)
 
     def _case(self, name: str, record: Record, position: int) -> Case:
         prompt, target, subject = record["prompt"], record["target_new"], _subject(record)

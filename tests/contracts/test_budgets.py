@@ -46,8 +46,7 @@ NEW = {
     "plugins/commands/report/contrast.py": 200,
 }
 """What has come on top, each a module of its own: an editor of at most 250 lines, fields of several papers' methods
-of 200, a task of 300, a metric, a
-command, or a way in or out of another tool's files of 200."""
+of 200, a task of 300, a metric, a command, or a way in or out of another tool's files of 200."""
 FILE, FUNCTION = 350, 60
 """The most lines of a file and of a function."""
 USUAL, LONG = 8, 25

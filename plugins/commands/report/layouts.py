@@ -82,9 +82,9 @@ def curve(run: Results) -> Grid:
     """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
     points = [report.lines(run.measures, point.estimates, {}, {}) for point in run.curve]
     main = [[line for line in lines if not line.measure.detail] for lines in points]
-    sizes = [f" ({run.regime.sample} of them)" if run.regime.sample else ""] * len(run.curve[:-1])
-    names = [[f"{p.state}{size}"] for p, size in zip(run.curve, [*sizes, ""], strict=True)]
-    return combined(["Cases"], names, main)
+    part = f" ({run.regime.sample} of them)" if run.regime.sample else ""
+    names = [[f"{point.state}{part}"] for point in run.curve[:-1]]
+    return combined(["Cases"], [*names, *([str(end.state)] for end in run.curve[-1:])], main)
 
 
 BESIDES = ["Before", "After", "Change", f"{LEVEL:.0%} CI", "n"]

@@ -129,12 +129,10 @@ class Spreading(Windowed, Remembering, Fields, Batched, Prepared[Shared]):
         for layer, moment in zip(self.layers, moments, strict=True):
             metrics.append(self.metric(model, layer, moment))
             digests[f"moments.{layer}"] = moment.digest
-        contexts = checked(self.contexts)
-        if not contexts and self.window:
-            contexts = (BARE,)
-        elif not contexts:
-            given = (self.context_length,), 1, self.seed
-            contexts = (BARE, *(sampled(model, *given, start)[1] for start in STARTS))
+        given, starts = ((self.context_length,), 1, self.seed), () if self.window else STARTS
+        contexts = checked(self.contexts) or (
+            BARE, *(sampled(model, *given, start)[1] for start in starts)
+        )  # fmt: skip
         return Shared(digests, {"contexts": list(contexts)}, contexts, tuple(metrics))
 
     def edit_each(self, model: Model, batches: Sequence[Sequence[Request]]) -> list[Edit]:
