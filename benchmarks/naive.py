@@ -68,7 +68,7 @@ class Runner:
     down: Any
     encode: Callable[[str], list[int]]
 
-    def rome(self, case: Asked, contexts: Sequence[str], given: Settings | None = None) -> Update:
+    def rome(self, case: Asked, contexts: Sequence[str], given: Settings = Settings()) -> Update:
         """Edit a case, in 22 passes of the whole model."""
         templates = [context.replace("{}", case.prompt) for context in contexts]
         prompts = [t.replace("{}", case.subject) for t in templates]
@@ -76,7 +76,7 @@ class Runner:
         keys, _ = self._seen(prompts, at)
         mean = keys.mean(0)
         u = mean / mean.norm()
-        value = self._search(case, prompts, at, given or Settings())
+        value = self.search(case, contexts, given)
         (key,), (now,) = self._seen(prompts[:1], at[:1])
         return u, (value - now) / key.dot(u)
 
@@ -94,22 +94,39 @@ class Runner:
         inputs, outputs = (side[range(len(at)), at].float() for side in seen)
         return inputs, outputs
 
-    def _search(
-        self, case: Asked, prompts: Sequence[str], at: Sequence[int], given: Settings
-    ) -> Tensor:
-        """Return the value that makes the target likely after every prompt."""
+    def plain(self, case: Asked, contexts: Sequence[str], passes: int) -> None:
+        """Run passes of the search's batch there and back, with one loss and nothing else: its least cost."""
+        rows, at, reads = self._batch(case, contexts)
+        handle, _ = self._adding(
+            torch.zeros(self._width, device=self._device, requires_grad=True), at
+        )
+        for _ in range(passes):
+            (-self._logits(rows).float().log_softmax(-1)[reads].mean()).backward()
+        handle.remove()
+
+    def _batch(
+        self, case: Asked, contexts: Sequence[str]
+    ) -> tuple[list[list[int]], list[int], tuple[Tensor, Tensor, Tensor]]:
+        """Return the search's rows, the place of each subject, and where the target is read in all but the last."""
+        templates = [*(context.replace("{}", case.prompt) for context in contexts), ESSENCE]
         target = self.encode(" " + case.new)
-        rows = [(self.encode(prompt) + target)[:-1] for prompt in prompts]
-        reads = [range(len(row) - len(target), len(row)) for row in rows]
+        rows = [(self.encode(t.replace("{}", case.subject)) + target)[:-1] for t in templates[:-1]]
+        places = torch.tensor([range(len(row) - len(target), len(row)) for row in rows])
+        reads = torch.arange(len(rows))[:, None], places, torch.tensor(target)
         rows.append(self.encode(ESSENCE.replace("{}", case.subject)))
-        at = [*at, self._subject(ESSENCE, case.subject)]
+        return rows, [self._subject(template, case.subject) for template in templates], reads
+
+    def search(self, case: Asked, contexts: Sequence[str], given: Settings = Settings()) -> Tensor:
+        """Return the value that makes the target likely after every prompt."""
+        rows, at, reads = self._batch(case, contexts)
         delta = torch.zeros(self._width, device=self._device, requires_grad=True)
         optimizer = torch.optim.Adam([delta], lr=given.lr)
         handle, clean = self._adding(delta, at)
         before = None
         for step in range(given.steps):
             logs = self._logits(rows).float().log_softmax(-1)
-            nll = -torch.stack([logs[i, r, target].mean() for i, r in enumerate(reads)]).mean()
+            # One read for all rows: each row's own would fill a tensor of all logits on the way back.
+            nll = -logs[reads].mean()
             now = logs[-1, at[-1]]
             before = now.detach().clone() if before is None else before
             drift = given.kl * F.kl_div(before, now, log_target=True, reduction="sum")

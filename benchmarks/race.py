@@ -18,8 +18,18 @@ from edit_harness_plugins.editors.locate.rome import Rome
 
 EDIT, EVALUATION, ALL = "value search", "before + after", "all"
 NEXT, GENERATION = "after, next editor", "generation"
+FIELDS: dict[str, Any] = {
+    "steps": 20,
+    "weight_decay": 0.5,
+    "clamp": 4.0,
+    "covariance": False,
+    "context_count": 10,
+}
+"""ROME's, as its authors have them for GPT-2 XL, but for the second moment."""
 Edits = dict[Any, Any]
 """Each route's own edits of some cases."""
+PLAIN, ABOVE_PLAIN = 5, 1.1
+"""Plain passes that are timed, and what a naive search may take of the time of as many."""
 MARGIN = 1e-4
 """Closer likelihoods than this, in nats, may change their order by rounding."""
 
@@ -82,6 +92,10 @@ class Result:
     tokens: int = 0
     """New tokens in them."""
     memory: Memory = field(default_factory=Memory)
+    plain: float = 0.0
+    """Seconds of as many plain passes there and back as the naive search of the first case has."""
+    first: float = 0.0
+    """Seconds of that search."""
 
     @property
     def phases(self) -> dict[str, tuple[Work, Work]]:
@@ -103,9 +117,7 @@ class Race:
         self.model = Model(module, tokenizer)
         layer = synthetic.LAYERS[shape]
         contexts = sampled(self.model, (5, 10), 10)
-        editor = Rome(
-            layer=layer, steps=20, weight_decay=0.5, clamp=4.0, covariance=False, contexts=contexts
-        )
+        editor = Rome(layer=layer, contexts=contexts, **FIELDS)
         self.projection = self.model.architecture.projection(layer)
         runner = Runner(module, self.projection.module, lambda text: tokenizer(text)["input_ids"])
         self.naive = Sequential(runner, contexts)
@@ -121,6 +133,7 @@ class Race:
     def run(self, groups: Sequence[Sequence[Asked]], length: int) -> Result:
         """Run every group on one route and then on the other; ``length`` is that of texts."""
         result = Result(sum(map(len, groups)), Cost.of(self.model.architecture))
+        result.first, result.plain = self.cost_of_search(groups[0][0])
         for cases in groups:
             edits = self._edit(cases, result)
             self._evaluate(cases, edits, result)
@@ -129,6 +142,15 @@ class Race:
             if cases is groups[0]:
                 result.memory = self._memory(cases, edits)
         return result
+
+    def cost_of_search(self, case: Asked) -> tuple[float, float]:
+        """Return seconds of the naive search of a case, and of as many plain passes of its search's batch."""
+        runner, contexts = self.naive.runner, self.naive.contexts
+        with counting(self.model.architecture) as plain:
+            runner.plain(case, contexts, PLAIN)
+        with counting(self.model.architecture) as search:
+            runner.search(case, contexts)
+        return search.seconds, plain.seconds / PLAIN * search.forwards
 
     def _edit(self, cases: Sequence[Asked], result: Result) -> Edits:
         theirs, ours = self._both(result, EDIT, lambda route: route.edit(cases))
@@ -176,3 +198,24 @@ class Race:
                 found.append(run(route))
             sums[phase] = sums.get(phase, Work()) + work
         return found[0], found[1]
+
+
+def share(
+    shape: str, cases: Sequence[Asked], width: int = 16, vocabulary: int = 2_000
+) -> dict[str, float]:
+    """Return by phase which share of the sequential runner's multiplications ours needs at a shape.
+
+    Positions do not depend on the width: they are counted in a narrow model, and weighed as in the wide one.
+    """
+    wide = synthetic.SHAPES[shape]
+    sizes = {"n_embd": width, "n_head": 2, "vocab_size": vocabulary}
+    synthetic.SHAPES["narrow"] = type(wide)(**{**wide.to_dict(), **sizes})
+    synthetic.LAYERS["narrow"] = synthetic.LAYERS[shape]
+    made, cases = Race("narrow", "cpu"), synthetic.cases(len(cases), vocabulary)
+    made.warm_up(cases[0])
+    result = made.run([cases], 0)
+    result.cost = Cost(12 * wide.n_embd**2, wide.n_embd * wide.vocab_size)
+    return {
+        p: ours.macs(result.cost) / naive.macs(result.cost)
+        for p, (naive, ours) in result.phases.items()
+    }

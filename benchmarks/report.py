@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.race import ALL, EDIT, EVALUATION, GENERATION, NEXT, Result
+from benchmarks.race import ABOVE_PLAIN, ALL, EDIT, EVALUATION, GENERATION, NEXT, Result
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def goals_of(shape: str, *, gpu: bool, tf32: bool) -> dict[str, Goal]:
     return {phase: Goal(ratio, goal.work) for phase, goal in CPU.items()}
 
 
-MIB = 2**20
+MIB, ROUNDED = 2**20, 1.05
 
 
 def show(title: str, result: Result, goals: dict[str, Goal]) -> None:
@@ -51,6 +53,47 @@ def show(title: str, result: Result, goals: dict[str, Goal]) -> None:
     for part in (title, gains(result, goals), counts(result), rest(result)):
         console.print(part)
         console.print()
+    for line in doubts(result):
+        console.print(line)
+
+
+def doubts(result: Result) -> Iterator[str]:
+    """Yield what makes the ratios of a result no ratios to the field's code."""
+    if result.first > ABOVE_PLAIN * result.plain:
+        yield (
+            f"warning: the naive search takes {result.first / result.plain:.2f} times as long as plain "
+            f"passes (allowed: {ABOVE_PLAIN}), so that ratios to it are too good"
+        )
+    for phase in (EDIT, EVALUATION, NEXT):
+        naive, ours = result.phases[phase]
+        allowed = naive.macs(result.cost) / ours.macs(result.cost)
+        yield from too_good({phase: naive.seconds / ours.seconds}, allowed)
+
+
+def too_good(ratios: Mapping[str, float], allowed: float) -> Iterator[str]:
+    """Yield a warning for each ratio of seconds that exceeds what counted work allows."""
+    for what, ratio in ratios.items():
+        if ratio > ROUNDED * allowed:
+            yield (
+                f"warning: {what}: {ratio:.1f}x is more than counted work allows, {allowed:.1f}x: "
+                "the baseline does more than it counts"
+            )
+
+
+def of_command(ours: Mapping[int, float], each: float, goals: Mapping[int, float]) -> Table:
+    """Return the table of a whole command's seconds by cases, and of each further case's."""
+    table = _table("whole command", "naive", "ours", "ratio", "goal")
+    counts = sorted(ours)
+    rows = [(f"{n} cases", n, ours[n], goals.get(n)) for n in counts]
+    more = [
+        (f"each case from {a} to {b}", b - a, ours[b] - ours[a], goals.get(0))
+        for a, b in pairwise(counts)
+    ]
+    for what, count, seconds, goal in (*rows, *more):
+        naive = each * count
+        shown = f"≥ {goal:g}x" if goal else ""
+        table.add_row(what, f"{naive:.1f}", f"{seconds:.1f}", f"{naive / seconds:.1f}x", shown)
+    return table
 
 
 def gains(result: Result, goals: dict[str, Goal]) -> Table:
@@ -97,6 +140,8 @@ def rest(result: Result) -> Table:
         f"({memory.each / memory.naive:.1%}, goal ≤ 10%); "
         f"{memory.ours / MIB:.1f} MiB for {memory.group} at once",
     )
+    part = result.first / result.plain
+    table.add_row("search", f"naive is {part:.2f} of as many plain passes (at most {ABOVE_PLAIN})")
     writes = [sum(work.writes for work in works.values()) for works in routes]
     table.add_row("writes", "{} → {} of weights (goal 0)".format(*writes))
     table.add_row(

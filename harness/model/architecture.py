@@ -7,7 +7,7 @@ its kin edit.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ..edits import Delta, Dense, LowRank
 from ..errors import DataError, PluginError
-from .hooks import Places, adding, by_row, device_of, first, gathering, owner
+from .hooks import Places, adding, by_row, device_of, first, gathering, only_at, owner
 from .weights import same_weights, value
 
 LINEAR = (nn.Linear, Conv1D)
@@ -93,6 +93,7 @@ class Architecture:
         shallowest = min(lists, key=lambda name: name.count("."))
         self.blocks = tuple(f"{shallowest}.{i}" for i in range(self.layers))
         self._check_head_and_causality()
+        self._last_mlp = self._lone_mlp()
 
     @cached_property
     def hookable(self) -> frozenset[str]:
@@ -177,6 +178,31 @@ class Architecture:
         experts = any("expert" in name for name, _ in self.block(0).named_parameters())
         return "" if experts else mlp, attention
 
+    def _lone_mlp(self) -> nn.Module | None:
+        """Return the last block's MLP, if a trial shows that it can run where logits are read alone."""
+        name = owner(self.down(self.layers - 1))
+        if not self.gathers or name in ("", self.blocks[-1]):
+            return None
+        module, second = self.module.get_submodule(name), torch.tensor([1])
+        try:
+            with only_at(module, Places(second - 1, second)):
+                alone = self._logits()
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+            return None
+        return module if _close(alone[:, 1], self._logits()[:, 1]) else None
+
+    @cached_property
+    def _late(self) -> list[nn.Module]:
+        """What runs in the last block and behind it, but for the head."""
+        blocks = tuple(f"{name}." for name in self.blocks[:-1])
+        late = (m for n, m in self.module.named_modules() if n and not f"{n}.".startswith(blocks))
+        return [module for module in late if module is not self.head]
+
+    def narrowing(self, places: Places) -> AbstractContextManager[Any]:
+        """Let the last MLP run where logits are read alone, unless something else looks at it or behind it."""
+        watched = any(m._forward_hooks or m._forward_pre_hooks for m in self._late)
+        return nullcontext() if watched or not self._last_mlp else only_at(self._last_mlp, places)
+
     def last_to_run(self, modules: dict[nn.Module, str]) -> str:
         """Return the name of the module that runs last in a pass, or an empty text."""
         ran = [""]
@@ -221,16 +247,14 @@ class Architecture:
                 "the model answers with NaN or infinity before any edit",
                 "check the weights, or load it with --dtype float32",
             )
-        tolerance = 1e-3 * float(plain.abs().max()) + 1e-6
-        if float((plain[:, 0] - other[:, 0]).abs().max()) > tolerance:
+        if not _close(other[:, 0], plain[:, 0]):
             raise DataError(
                 "the model is not causal: a later token changes an earlier prediction",
                 "masked and encoder models are out of scope; use a causal language model",
             )
         with gathering(self.head, Places(torch.tensor([0]), torch.tensor([1]))):
             gathered = self._logits()
-        same = gathered.shape[:2] == (1, 1)
-        self.gathers = same and float((gathered[:, 0] - plain[:, 1]).abs().max()) <= tolerance
+        self.gathers = gathered.shape[:2] == (1, 1) and _close(gathered[:, 0], plain[:, 1])
 
     @torch.no_grad()
     def _logits(self, last: int = 2) -> Tensor:
@@ -238,3 +262,8 @@ class Architecture:
         device = device_of(self.module)
         ids = torch.tensor([[1 % size, 2 % size, last + 1]], device=device)
         return self.module(input_ids=ids, use_cache=False).logits.float()
+
+
+def _close(logits: Tensor, plain: Tensor) -> bool:
+    """Tell whether logits are equal but for rounding."""
+    return float((logits - plain).abs().max()) <= 1e-3 * float(plain.abs().max()) + 1e-6

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -39,6 +39,11 @@ class Places:
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return rows and columns as an index of a tensor on a device."""
         return self.rows.to(device), self.columns.to(device)
+
+    @cached_property
+    def distinct(self) -> Places:
+        """The places without repetition."""
+        return Places(*torch.stack([self.rows, self.columns]).unique(dim=1))
 
 
 def changing(
@@ -105,6 +110,23 @@ def gathering(head: nn.Module, places: Places) -> AbstractContextManager[Any]:
         return (args[0][places.on(args[0].device)][None], *args[1:]), kwargs
 
     return head.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+@contextmanager
+def only_at(module: nn.Module, places: Places) -> Iterator[None]:
+    """Let a module that treats each position alone run at the given places; elsewhere it puts out zeros."""
+    entered: list[Tensor] = []
+
+    def enter(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        entered[:] = args[:1]
+        return (args[0][places.distinct.on(args[0].device)][None], *args[1:])
+
+    def leave(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+        whole = output.new_zeros(*entered.pop().shape[:2], output.shape[-1])
+        return whole.index_put(places.distinct.on(output.device), output[0])
+
+    with module.register_forward_pre_hook(enter), module.register_forward_hook(leave):
+        yield
 
 
 @contextmanager

@@ -139,6 +139,7 @@ class Model:
         gathers = self.architecture.gathers and not head._forward_hooks
         with ExitStack() as stack:
             if gathers:
+                stack.enter_context(self.architecture.narrowing(read))
                 stack.enter_context(gathering(head, read))
             if torch.is_grad_enabled():
                 stack.enter_context(weights.reread(self.module))

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from copy import copy
+from dataclasses import fields
+from typing import Self
 from weakref import WeakKeyDictionary
 
 import torch
@@ -76,6 +79,7 @@ class SuffixForward:
         self.keys = self._clean[0]
         self._hidden: Tensor | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self._changes: dict[int, tuple[Tensor, Tensor]] = {}
         if self._start is None:
             self.batch = model.batch(texts)
             self._first = self.batch.starts + torch.tensor(starts, device=model.device)
@@ -103,6 +107,22 @@ class SuffixForward:
         positions = begin[:, None] + torch.arange(ids.shape[1], device=device)
         return Batch(ids, additive(_sees(self._real, known), self.model.dtype), -begin, positions)
 
+    def only(self, texts: Sequence[int]) -> Self:
+        """Return the passes of some of the texts, by index."""
+        fewer, index = copy(self), torch.tensor(texts, device=self.model.device)
+        fewer.starts = [self.starts[i] for i in texts]
+        parts = (getattr(self.batch, each.name) for each in fields(Batch))
+        fewer.batch = Batch(*(part[index] for part in parts))
+        fewer._real, fewer._first = self._real[index], self._first[index]
+        fewer._changes = {}
+        if self._hidden is not None:
+            fewer._hidden = self._hidden[index.to(self._hidden.device)]
+        fewer._kept = {
+            block: (keys[index.to(keys.device)], values[index.to(values.device)])
+            for block, (keys, values) in self._kept.items()
+        }
+        return fewer
+
     def places(self, rows: Sequence[int], positions: Sequence[int]) -> Places:
         """Return where positions, counted from each text's first token, lie in the passes."""
         return self.batch.places(rows, positions)
@@ -129,9 +149,11 @@ class SuffixForward:
 
     def _spread(self, change: Tensor) -> tuple[Places, Tensor]:
         """Return the places that a change is added at, and what is added there."""
-        real = self._real[:, : change.shape[1]]
-        rows, offsets = real.nonzero(as_tuple=True)
-        return Places(rows, self._first[rows] + offsets), change[real]
+        width = change.shape[1]
+        if width not in self._changes:  # the host waits for these
+            self._changes[width] = self._real[:, :width].nonzero(as_tuple=True)
+        rows, offsets = self._changes[width]
+        return Places(rows, self._first[rows] + offsets), change[rows, offsets]
 
 
 def behind(model: Model, layer: int) -> str:

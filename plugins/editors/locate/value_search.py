@@ -16,6 +16,7 @@ from torch import Tensor
 
 from edit_harness import Editor, Request
 from edit_harness.interfaces import FROM_PRESET
+from edit_harness.model.hooks import Places
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 
@@ -142,16 +143,15 @@ def search(
     projection; the value of the first is returned, and changes of the others only help to find it.
     A request whose loss is low enough, or whose passes are used up, keeps its δ from there on.
     """
-    token, essences = given.fact_token, list[int]()
+    token = given.fact_token
     rows = [_context(model, i, r, c, token) for i, r in enumerate(requests) for c in contexts]
     for i, request in enumerate(requests):
-        said, bare = Request(ESSENCE, request.subject, request.target_new), i * len(contexts)
+        said, bare = Request(ESSENCE, request.subject, request.target_new), rows[i * len(contexts)]
         place = fact_token(model.tokens, token, said)
         ids = model.tokens.encode(said.text).ids[: place + 1]
         # Many prompts begin with their subject; the essence prompt ends there, and needs no row then.
-        same = rows[bare].ids[: rows[bare].place + 1] == ids
-        essences.append(bare if same else len(rows))
-        rows += [] if same else [Row(ids, (), (), place, i)]
+        if bare.ids[: bare.place + 1] != ids:
+            rows.append(Row(ids, (), (), place, i))
     texts, places = [row.ids for row in rows], [row.place for row in rows]
     again = SuffixForward(model, layer, texts, places, changed=changed)
     count = len(requests)
@@ -161,97 +161,134 @@ def search(
     )
     clean = torch.stack([value[:, 0] for value in values], dim=1)
     objective = Objective(rows, clean.norm(dim=2), len(contexts), given)
-    delta, losses = descend(again, rows, essences, objective, torch.zeros_like(clean))
+    delta, losses = descend(again, objective, torch.zeros_like(clean))
     return [Found(keys[i], values[0][i], delta[i, 0], tuple(losses[i])) for i in range(count)]
 
 
 def descend(
-    again: SuffixForward,
-    rows: Sequence[Row],
-    essences: Sequence[int],
-    objective: Objective,
-    delta: Tensor,
+    again: SuffixForward, objective: Objective, delta: Tensor
 ) -> tuple[Tensor, list[list[tuple[float, ...]]]]:
-    """Move each request's δ, requests by changed modules by width; return it and the losses on its way."""
-    given, targets = objective.given, objective.targets
-    read = again.places(
-        targets.rows + list(essences), targets.positions + [rows[row].place for row in essences]
-    )
-    owners = torch.tensor([row.owner for row in rows], device=delta.device)
+    """Move each request's δ, requests by changed modules by width; return it and the losses on its way.
+
+    Whether it is low enough is known on the device alone, but for every `waits`-th pass: there the rows of
+    requests that are done leave the passes.
+    """
+    given, every = objective.given, waits(delta.device)
     delta.requires_grad_()
     optimizer = torch.optim.Adam([delta], lr=given.lr)
     live = torch.ones(len(delta), dtype=torch.bool, device=delta.device)
-    losses: list[list[tuple[float, ...]]] = [[] for _ in delta]
+    read, seen = objective.reads(again), list[tuple[Tensor, Tensor]]()
     for step in range(given.steps):
-        logits = again.logits(read, *delta[owners][:, :, None].unbind(1))
-        wanted, essence = logits[: -len(delta)], logits[-len(delta) :]
-        terms = objective(delta, wanted, essence)
-        for own, each, searched in zip(losses, terms.tolist(), live.tolist(), strict=True):
-            own += [tuple(each)] if searched else []
-        live &= ~objective.reached(terms.detach(), wanted)
-        if step == given.steps - 1 or not live.any():
+        logits = again.logits(read, *delta[objective.owners][:, :, None].unbind(1))
+        tokens = len(objective.targets.rows)
+        terms = objective(delta, logits[:tokens], logits[tokens:])
+        seen.append((terms.detach(), live))
+        live = live & ~objective.reached(terms.detach())
+        if step == given.steps - 1:
             break
+        if not step % every:
+            left = live.nonzero()[:, 0].tolist()
+            if not left:
+                break
+            if kept := objective.keep(left):
+                again = again.only(kept)
+                read = objective.reads(again)
         optimizer.zero_grad()
-        terms[live, 0].sum().backward()
+        terms[:, 0].where(live, terms.new_zeros(())).sum().backward()
         with torch.no_grad():
             before, longest = delta.detach().clone(), given.clamp * objective.norms
             optimizer.step()
             norms = delta.norm(dim=2)
             shorter = torch.where(norms > longest, longest / norms, torch.ones_like(norms))
-            delta.mul_(shorter[:, :, None])
             # Adam moves by momentum also where a gradient has become zero.
-            delta[~live] = before[~live]
-    return delta.detach(), losses
+            delta.copy_((delta * shorter[:, :, None]).where(live[:, None, None], before))
+    passes = [zip(*(t.tolist() for t in each), strict=True) for each in seen]
+    return delta.detach(), [
+        [tuple(terms) for terms, searched in own if searched] for own in zip(*passes, strict=True)
+    ]
+
+
+def waits(device: torch.device) -> int:
+    """Return after how many passes the host looks at what is done: on a GPU it has to wait for it."""
+    return 1 if device.type == "cpu" else 5
 
 
 class Objective:
     """The loss of each request.
 
-    ``norms`` are those of the clean values, requests by changed modules.
+    ``norms`` are those of the clean values, requests by changed modules. ``rows`` may become fewer.
     """
 
+    targets: Targets
+    owners: Tensor
+    """The request of each row."""
+
     def __init__(self, rows: Sequence[Row], norms: Tensor, contexts: int, given: Settings) -> None:
-        self.norms, self.given = norms, given
-        self.targets = Targets(rows, norms.device)
-        read = [rows[row] for row in self.targets.rows]
-        self._owners = torch.tensor([row.owner for row in read], device=norms.device)
-        self._shares = torch.tensor(
-            [1 / len(row.target) / contexts for row in read], dtype=torch.float64
-        )
+        self.norms, self.given, self._contexts = norms, given, contexts
         self._clean: Tensor | None = None
         self._passes = torch.zeros(len(norms), dtype=torch.int64, device=norms.device)
+        self._take(rows)
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        device, self.rows, self.targets = self.norms.device, rows, Targets(rows, self.norms.device)
+        self.owners = torch.tensor([row.owner for row in rows], device=device)
+        self._essences: dict[int, int] = {}
+        for i, row in enumerate(rows):
+            if row.owner not in self._essences or not row.target:
+                self._essences[row.owner] = i
+        self._searched = torch.tensor(list(self._essences), device=device)
+        read = [rows[row] for row in self.targets.rows]
+        self._read = torch.tensor([row.owner for row in read], device=device)
+        shares = [1 / len(row.target) / self._contexts for row in read]
+        self._shares = torch.tensor(shares, dtype=self.norms.dtype, device=device)
+
+    def reads(self, again: SuffixForward) -> Places:
+        """Return where logits are read: at all target tokens, then for each request's drift."""
+        essences, targets = self._essences.values(), self.targets
+        places = [self.rows[row].place for row in essences]
+        return again.places([*targets.rows, *essences], [*targets.positions, *places])
+
+    def keep(self, requests: Sequence[int]) -> list[int]:
+        """Keep the rows of some requests, and return which of the present ones; none if all stay."""
+        kept = [i for i, row in enumerate(self.rows) if row.owner in requests]
+        if len(kept) == len(self.rows):
+            return []
+        if self._clean is not None:
+            still = [i for i, owner in enumerate(self._essences) if owner in requests]
+            self._clean = self._clean[still]
+        self._take([self.rows[i] for i in kept])
+        return kept
 
     def __call__(self, delta: Tensor, targets: Tensor, essence: Tensor) -> Tensor:
         """Return total, likelihood, drift and norm terms, requests by 4, from logits.
 
-        Drift is counted from the first call, where δ is still 0.
+        Drift is counted from the first call, where δ is still 0. Those of requests without rows mean nothing.
         """
         now = essence.log_softmax(-1)
         if self._clean is None:
             self._clean = now.detach()
         chosen = self.targets.log_likelihoods(targets)
-        likelihood = -self._by_request(chosen * self._shares.to(chosen))
+        likelihood = -self._by_request(self._read, chosen * self._shares)
+        if self.given.accept is not None or self.given.patience:
+            misses = targets.argmax(-1) != self.targets.tokens
+            self._likeliest = self._by_request(self._read, misses.to(targets)) == 0
         if self.given.accept is not None:
-            likelihood = torch.where(self._likeliest(targets), EASED * likelihood, likelihood)
-        drift = self.given.kl_factor * (now.exp() * (now - self._clean)).sum(1)
+            likelihood = torch.where(self._likeliest, EASED * likelihood, likelihood)
+        moved = (now.exp() * (now - self._clean)).sum(1)
+        drift = self.given.kl_factor * self._by_request(self._searched, moved)
         decay = self.given.weight_decay * (delta.norm(dim=2) / self.norms**2).sum(1)
         return torch.stack([likelihood + drift + decay, likelihood, drift, decay], dim=1)
 
-    def reached(self, terms: Tensor, targets: Tensor) -> Tensor:
+    def reached(self, terms: Tensor) -> Tensor:
         """Tell which requests need no further step; a loss that is no number stays to be seen."""
         low = terms[:, 0] < self.given.stop
         if self.given.patience:
             # Passes since the target was the likeliest, whatever became of it.
-            self._passes += (self._passes > 0) | self._likeliest(targets)
+            self._passes += (self._passes > 0) | self._likeliest
             low |= self._passes > self.given.patience
         if self.given.accept is None:
             return low
-        return low | (self._likeliest(targets) & (terms[:, 2] <= self.given.accept))
+        return low | (self._likeliest & (terms[:, 2] <= self.given.accept))
 
-    def _likeliest(self, targets: Tensor) -> Tensor:
-        """Tell for which requests every token of the target is the argmax in every context."""
-        misses = targets.argmax(-1) != self.targets.tokens
-        return self._by_request(misses.to(targets)) == 0
-
-    def _by_request(self, each: Tensor) -> Tensor:
-        return each.new_zeros(len(self.norms)).index_add(0, self._owners, each)
+    def _by_request(self, owners: Tensor, each: Tensor) -> Tensor:
+        return each.new_zeros(len(self.norms)).index_add(0, owners, each)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -61,6 +62,12 @@ class LaterForward(SuffixForward):
 
     earlier: Sequence[Tensor]
     """What is added to each changed module before, texts by tokens by width."""
+
+    def only(self, texts: Sequence[int]) -> Self:
+        """Return the passes of some of the texts, by index."""
+        fewer = super().only(texts)
+        fewer.earlier = [change[list(texts)] for change in self.earlier]
+        return fewer
 
     def logits(self, read: Places, *changes: Tensor) -> Tensor:
         """Return logits at places under the earlier changes and a change of the token behind them."""
@@ -129,8 +136,7 @@ class WindowSearch:
         again.earlier = before[[row.owner for row in rows]].unbind(1)
         given = replace(self.given, kl_factor=0.0)
         objective = Objective(rows, clean.norm(dim=2), contexts, given)
-        essences = range(0, len(rows), contexts)  # read, and not counted
-        delta, losses = descend(again, rows, essences, objective, torch.zeros_like(clean))
+        delta, losses = descend(again, objective, torch.zeros_like(clean))
         keys = again.keys[:, at].view(count, contexts, -1)
         parts = zip(keys, values[0], delta[:, 0], map(tuple, losses), strict=True)
         return [Found(*each) for each in parts], delta

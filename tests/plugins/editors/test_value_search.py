@@ -180,10 +180,10 @@ def test_a_search_may_end_once_the_target_is_likeliest_and_the_drift_small(model
     plain, ending = objective(model, None), objective(model, 1e-2)
     for essence, ends in ((near, [True, False]), (far, [False, False])):
         terms = ending(delta, targets, essence)
-        assert ending.reached(terms, targets).tolist() == ends
+        assert ending.reached(terms).tolist() == ends
         torch.testing.assert_close(terms[:, 1], nll * torch.tensor([EASED, 1.0]))
         whole = plain(delta, targets, essence)
-        assert not plain.reached(whole, targets).any()
+        assert not plain.reached(whole).any()
         torch.testing.assert_close(whole[:, 1], nll)
         torch.testing.assert_close(whole[:, 2], terms[:, 2])
     assert terms[:, 2].min() > 0.1
