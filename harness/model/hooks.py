@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from ..edits import Adaptor, Edit, Prompter, Rows
+from ..edits import Adaptor, Edit, LowRank, Prompter, Rows
 from ..errors import HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NOT_ITS_OWN = (HarnessError, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
 """Errors that an adaptor's code may raise without being at fault."""
+PARTS = ("weight", "bias")
 Spans: TypeAlias = Sequence[tuple[Edit, slice]]
 """Edits with the rows that each of them has."""
 
@@ -149,11 +151,11 @@ def editing(
         seen[:] = offsets, mask[:, -ids.shape[1] :].bool(), ids
 
     def change(
-        name: str, target: nn.Module, memos: list[Any], inputs: Tensor, outputs: Tensor
+        name: str, changes: Changes, memos: list[Any], inputs: Tensor, outputs: Tensor
     ) -> Tensor:
         # Accelerate moves what goes into a module after it is seen here.
-        inputs, changed = inputs.to(outputs.device), outputs.clone()
-        add_changes(name, target, spans, inputs, changed)
+        inputs = inputs.to(outputs.device)
+        changed = changes.added(inputs, outputs)
         for (edit, rows), memo, common in zip(spans, memos, shared, strict=True):
             # An adaptor may have a length, and be empty.
             if (adaptor := edit.adaptors.get(name)) is not None:
@@ -171,7 +173,8 @@ def editing(
             stack.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
         for name in dict.fromkeys(names):
             target = module.get_submodule(name)
-            own = partial(change, name, target, [{} for _ in spans])
+            changes = Changes(name, target, edits, batch.ids.shape[1])
+            own = partial(change, name, changes, [{} for _ in spans])
             stack.enter_context(changing(target, len(edits), own))
         yield
 
@@ -190,15 +193,57 @@ def prompted(edit: Edit, prompt: str) -> str:
         return edit.prefix(prompt) + prompt
 
 
-def add_changes(
-    name: str, module: nn.Module, spans: Spans, inputs: Tensor, outputs: Tensor
-) -> None:
-    """Add to a module's outputs, in place, what each row's edit of its parameters adds."""
-    for edit, rows in spans:
-        for part in ("weight", "bias"):
-            if delta := edit.weights.get(f"{name}.{part}"):
-                added = delta.through(inputs[rows], out_in=isinstance(module, nn.Linear))
-                outputs[rows] += added.to(outputs)
+class Changes:
+    """What the edits of a batch's rows add to a linear map's outputs; ``width`` is its padded tokens.
+
+    Low-rank changes are stacked once, a pair of factors for each row, so that two products apply those of all
+    edits; unless one edit has all rows, or the stack were larger than the hidden states that it is for.
+    """
+
+    def __init__(self, name: str, module: nn.Module, edits: Sequence[Edit], width: int) -> None:
+        self.out_in = isinstance(module, nn.Linear)
+        spans = spans_of(edits)
+        deltas = [(e.weights.get(f"{name}.{part}"), r) for e, r in spans for part in PARTS]
+        self.single = [(delta, rows) for delta, rows in deltas if delta]
+        self.factors: tuple[Tensor, Tensor] | None = None
+        low = [(delta, rows) for delta, rows in self.single if isinstance(delta, LowRank)]
+        if len({id(delta) for delta, _ in low}) > 1:
+            rank = max(delta.left.shape[1] for delta, _ in low)
+            if rank <= width:
+                self.factors = self._stacked(low, len(edits), rank)
+                self.single = [each for each in self.single if not isinstance(each[0], LowRank)]
+
+    def _stacked(
+        self, low: Sequence[tuple[LowRank, slice]], count: int, rank: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the factors from inputs to rank and from there to outputs, of each row."""
+        pairs: list[tuple[Tensor, Tensor] | None] = [None] * count
+        for delta, rows in low:
+            left, right = delta.left, delta.right
+            if (less := rank - left.shape[1]) > 0:
+                left, right = (
+                    functional.pad(left, (0, less)),
+                    functional.pad(right, (0, 0, 0, less)),
+                )
+            pair = (right.T, left.T) if self.out_in else (left, right)
+            pairs[rows] = [pair] * (rows.stop - rows.start)
+        some = next(pair for pair in pairs if pair)
+        nothing = some[0].new_zeros(some[0].shape), some[1].new_zeros(some[1].shape)
+        inner, outer = zip(*(pair or nothing for pair in pairs), strict=True)
+        return torch.stack(inner), torch.stack(outer)
+
+    def added(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """Return new outputs, with what is added to each row; all are rows by positions by width."""
+        if self.factors:
+            # In fp32 at least: half precision would lose small edits.
+            dtype = torch.promote_types(inputs.dtype, self.factors[0].dtype)
+            inner, outer = (factor.to(outputs.device, dtype) for factor in self.factors)
+            changed = (outputs + inputs.to(dtype) @ inner @ outer).to(outputs)
+        else:
+            changed = outputs.clone()
+        for delta, rows in self.single:
+            changed[rows] += delta.through(inputs[rows], out_in=self.out_in).to(outputs)
+        return changed
 
 
 def spans_of(edits: Sequence[Edit]) -> Spans:

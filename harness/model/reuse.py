@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..edits import UNEDITED, Edit
 from .batch import Beginning, Prediction, TokenRow
-from .hooks import Places, add_changes, inputs_of, owner, spans_of
+from .hooks import Changes, Places, inputs_of, owner
 from .packing import Pass, Tree, agrees, run_trees, trees_of
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class CleanTexts:
         if keys and edits:
             module = self.model.module.get_submodule(start.projection)
             inputs = keys[0][index.to(keys[0].device)]
-            add_changes(start.projection, module, spans_of(edits), inputs, hidden)
+            changes = Changes(start.projection, module, edits, hidden.shape[1])
+            return changes.added(inputs, hidden)
         return hidden
 
     def _index(self, ran: Pass) -> Tensor | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from edit_harness import FROM_PRESET, ModelShape, Preset, Request
@@ -51,7 +52,7 @@ class Shared(bases.Shared):
 
     contexts: tuple[str, ...]
     solve: Callable[[Tensor], Tensor]
-    """k -> C⁻¹k."""
+    """K -> C⁻¹K, of keys as columns."""
 
 
 @dataclass
@@ -164,23 +165,25 @@ class Rome(Regular, Fields, Prepared[Shared]):
 
     def _edits(self, model: Model, requests: Sequence[Request]) -> list[Edit]:
         shared, projection = self.ready(model), model.architecture.projection(self.layer)
+        found = search(model, self.layer, requests, shared.contexts, Settings.of(self))
+        bare = self.key_mode == "bare"
+        keys = [each.keys[0] if bare else each.keys.mean(0) for each in found]
+        directions = shared.solve(torch.stack(keys, 1)).unbind(1)
         edits = []
-        for found in search(model, self.layer, requests, shared.contexts, Settings.of(self)):
-            left, right = self._update(found, shared)
+        for each, direction in zip(found, directions, strict=True):
+            left, right = self._update(each, direction)
             change = self.change(projection, left[:, None], right[None])
-            edits.append(Edit(change, info=found.info))
+            edits.append(Edit(change, info=each.info))
         return edits
 
-    def _update(self, found: Found, shared: Shared) -> tuple[Tensor, Tensor]:
-        """Return u (inputs) and r (outputs) of the change u rᵀ that writes the pair.
+    def _update(self, found: Found, direction: Tensor) -> tuple[Tensor, Tensor]:
+        """Return u (inputs) and r (outputs) of the change u rᵀ that writes the pair; u is the direction's.
 
         After it, the key k that `key_mode` names gives exactly the searched value: with W k = o
         before, W'k = o + (k·u) r = v*. Meng et al. (2022), equation 2.
         """
-        mean, bare = found.keys.mean(0), found.keys[0]
-        direction = shared.solve(bare if self.key_mode == "bare" else mean)
+        mean, bare, value = found.keys.mean(0), found.keys[0], found.wanted
         direction = (direction / direction.norm()).to(found.keys.dtype)
-        value = found.wanted
         if self.key_mode == "mean":
             return direction, (value - found.values.mean(0)) / mean.dot(direction)
         return direction, (value - found.values[0]) / bare.dot(direction)
