@@ -38,14 +38,13 @@ class LowRank:
         return self.left @ self.right
 
     def through(self, inputs: Tensor, *, out_in: bool) -> Tensor:
-        """Return what the change adds to the layer's output, in the delta's own precision.
+        """Return what the change adds to the layer's output, in the higher of both precisions.
 
         ``out_in`` tells a weight of shape (out, in), as in `torch.nn.Linear`, from (in, out).
         """
-        x = inputs.to(self.left.dtype)
-        if out_in:
-            return (x @ self.right.T.to(x.device)) @ self.left.T.to(x.device)
-        return (x @ self.left.to(x.device)) @ self.right.to(x.device)
+        x = inputs.to(torch.promote_types(inputs.dtype, self.left.dtype))
+        pair = (self.right.T, self.left.T) if out_in else (self.left, self.right)
+        return x @ pair[0].to(x) @ pair[1].to(x)
 
     def __add__(self, other: Delta) -> Delta:
         """Return the sum, of low rank as long as that is smaller."""
@@ -77,7 +76,8 @@ class Dense:
         tensor = self.tensor.to(inputs.device)
         if tensor.dim() == 1:
             return tensor
-        return inputs.to(tensor.dtype) @ (tensor.T if out_in else tensor)
+        x = inputs.to(torch.promote_types(inputs.dtype, tensor.dtype))
+        return x @ (tensor.T if out_in else tensor).to(x)
 
     def __add__(self, other: Delta) -> Delta:
         return Dense(self.tensor + other.dense())
