@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers.cache_utils import DynamicLayer
 
 from ..data import Generate, Query, Text
 from ..edits import UNEDITED, Edit
 from .batch import padded
-from .hooks import prompted
-from .packing import agrees, run_halving
+from .hooks import prompted, waits
+from .packing import additive, agrees, run_halving
 from .tokens import Tokens
 
 if TYPE_CHECKING:
     from .model import Model
+
+AHEAD = 8
+"""Steps whose random numbers are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +124,22 @@ def _continued(model: Model, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Return the new tokens of one batch; the weights hold already what rows cannot carry."""
     edits = {p.edit for p in prompts}
     carried = {e: e if model.carries(e) else e.without_weights() for e in edits}
-    stream = Stream(model, [p.ids for p in prompts])
     # A row that has ended stays, since an adaptor's memo knows its rows by their place.
     lines = [GeneratedRow(prompt, _steps(model, prompt)) for prompt in prompts]
+    left = max(line.left for line in lines)
+    stream, next_tokens = (
+        Stream(model, [p.ids for p in prompts], left),
+        Chooser(lines, model.device),
+    )
+    waiting: list[Tensor] = []
     with model.edited_rows(stream.batch, [carried[p.edit] for p in prompts], [*map(len, prompts)]):
-        while any(line.left for line in lines):
-            stream.append(drawn(stream.read(), lines))
-            for line in lines:
-                if line.left and stopped(model.tokens, line.new, line.prompt.query.stop):
-                    line.left = 0
+        while left:
+            waiting.append(next_tokens(stream.read()))
+            if len(waiting) == min(waits(model.device), left):
+                for line, tokens in zip(lines, torch.stack(waiting, 1).tolist(), strict=True):
+                    line.take(tokens, model.tokens)
+                left, waiting = max(line.left for line in lines), []
+            stream.append(next_tokens.last)
     return [line.new for line in lines]
 
 
@@ -141,62 +152,118 @@ class GeneratedRow:
     """How many tokens it may still take; 0 once it has ended."""
     new: list[int] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.sampler = torch.Generator().manual_seed(self.prompt.query.seed)
-
-    def take(self, values: Tensor, indices: Tensor) -> int:
-        """Take one of the likeliest tokens, drawn by their logits, and return it."""
-        place = 0
-        if len(values) > 1:
-            place = int(torch.multinomial(values.softmax(-1), 1, generator=self.sampler))
-        token = int(indices[place])
-        ends = token == self.prompt.stop
-        self.left = 0 if ends else self.left - 1
-        self.new += [] if ends else [token]
-        return token
+    def take(self, tokens: Sequence[int], texts: Tokens) -> None:
+        """Take tokens until the row ends, by its number of tokens, the token that ends it or its stop."""
+        for token in tokens[: self.left]:
+            if token == self.prompt.stop:
+                self.left = 0
+                return
+            self.new.append(token)
+            self.left -= 1
+            if stopped(texts, self.new, self.prompt.query.stop):
+                self.left = 0
+                return
 
 
-def drawn(logits: Tensor, lines: Sequence[GeneratedRow]) -> list[int]:
-    """Let each line that goes on take its next token; return a token for every row.
+class Chooser:
+    """Chooses each row's next token among its k likeliest, drawn by their logits with the row's own seed.
 
-    Rows with another k are searched apart, so that a tie falls as it would without them.
+    A draw is the largest of p / e over exponential e, as `torch.multinomial` does it. Rows with another k are
+    searched apart, so that a tie falls as it would without them.
     """
-    ks = {line.prompt.query.top_k for line in lines if line.left}
-    tops = {k: logits.topk(min(k, logits.shape[-1])) for k in ks}
-    likeliest = {k: (top.values.float().cpu(), top.indices.cpu()) for k, top in tops.items()}
-    tokens = [0] * len(lines)
-    for i, line in enumerate(lines):
-        if line.left:
-            values, indices = likeliest[line.prompt.query.top_k]
-            tokens[i] = line.take(values[i], indices[i])
-    return tokens
+
+    last: Tensor
+    """The tokens that were chosen last."""
+
+    def __init__(self, lines: Sequence[GeneratedRow], device: torch.device) -> None:
+        queries = [line.prompt.query for line in lines]
+        self._seeded = [torch.Generator().manual_seed(query.seed) for query in queries]
+        self._ks = torch.tensor([query.top_k for query in queries], device=device)
+        self._noise = {query.top_k: list[Tensor]() for query in queries}
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Return a token for every row."""
+        self.last = torch.zeros_like(self._ks)
+        for k, noise in self._noise.items():
+            top = logits.topk(min(k, logits.shape[-1]))
+            values = top.values.float().softmax(-1)
+            if k > 1:
+                if not noise:
+                    noise += self._drawn(*values.shape, values.device)
+                values = values / noise.pop(0)
+            chosen = top.indices.gather(1, values.argmax(-1, keepdim=True))[:, 0].to(self.last)
+            self.last = chosen.where(self._ks == k, self.last)
+        return self.last
+
+    def _drawn(self, rows: int, k: int, device: torch.device) -> Iterator[Tensor]:
+        """Yield the noise of the coming steps, rows by k."""
+        noise = torch.empty(rows, AHEAD, k)
+        for row, own in zip(noise, self._seeded, strict=True):
+            row.exponential_(generator=own)
+        yield from noise.to(device).unbind(1)
+
+
+class Roomy(DynamicLayer):
+    """Keys and values of a block with room for those to come, so that none is copied again at each token."""
+
+    def __init__(self, full: DynamicLayer, room: int) -> None:
+        super().__init__()
+        self.__dict__.update(full.__dict__)
+        self._whole = [self._widened(side, room) for side in (full.keys, full.values)]
+
+    def _widened(self, side: Tensor, room: int) -> Tensor:
+        *rest, length, width = side.shape
+        whole = side.new_empty(*rest, length + room, width)
+        whole[..., :length, :] = side
+        return whole
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Keep new keys and values, and return all."""
+        start, stop = self.keys.shape[-2], self.keys.shape[-2] + keys.shape[-2]
+        for whole, new in zip(self._whole, (keys, values), strict=True):
+            whole[..., start:stop, :] = new
+        self.keys, self.values = (whole[..., :stop, :] for whole in self._whole)
+        return self.keys, self.values
 
 
 class Stream:
-    """Rows of tokens that end in one column, and what the model keeps of those that it has read."""
+    """Rows of tokens that end in one column, and what the model keeps of those that it has read.
 
-    def __init__(self, model: Model, texts: Sequence[Sequence[int]]) -> None:
+    ``room`` is how many tokens will come behind them at most.
+    """
+
+    def __init__(self, model: Model, texts: Sequence[Sequence[int]], room: int) -> None:
         self.model, self.batch = model, padded(texts, left=True, device=model.device)
-        self.ids, self.mask = self.batch.ids, self.batch.mask
-        self.cache: Any = None
+        self.ids, self.width, self.room = self.batch.ids, self.batch.ids.shape[1], room
+        self.mask, self.cache = functional.pad(self.batch.mask, (0, room), value=1), None
+        self._positions = (self.mask.cumsum(1) - 1).clamp(min=0)
+        # What later tokens see is the same for all of them but for its length.
+        later = additive(self.mask[:, None].bool(), model.dtype)
+        self._later = later if model.sees(self.mask.shape[1]) else None
 
     def read(self) -> Tensor:
         """Read the new tokens; return the logits of what follows them, rows by vocabulary."""
-        inputs: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
+        masked = self._later if self.cache is not None and self._later is not None else self.mask
+        inputs: dict[str, Any] = {
+            "input_ids": self.ids, "attention_mask": masked[..., : self.width]
+        }  # fmt: skip
         if "position_ids" in self.model.takes:
-            positions = (self.mask.cumsum(1) - 1).clamp(min=0)
-            inputs["position_ids"] = positions[:, -self.ids.shape[1] :]
+            inputs["position_ids"] = self._positions[:, self.width - self.ids.shape[1] : self.width]
         # An edit of the head finds its rows in whole rows only.
         if "logits_to_keep" in self.model.takes and not self.model.architecture.head._forward_hooks:
             inputs["logits_to_keep"] = 1
         out = self.model.module(**inputs, past_key_values=self.cache, use_cache=True)
+        if self.cache is None:
+            layers = getattr(out.past_key_values, "layers", [])
+            for i, layer in enumerate(layers):
+                layers[i] = Roomy(layer, self.room) if type(layer) is DynamicLayer else layer
         self.cache = out.past_key_values
         return out.logits[:, -1]
 
-    def append(self, tokens: Sequence[int]) -> None:
+    def append(self, tokens: Tensor) -> None:
         """Put a token behind each row."""
-        self.ids = torch.tensor(tokens, device=self.ids.device)[:, None]
-        self.mask = functional.pad(self.mask, (0, 1), value=1)
+        self.ids = tokens[:, None]
+        self.width += 1
 
 
 def pads(model: Model) -> bool:
@@ -205,9 +272,9 @@ def pads(model: Model) -> bool:
     texts = [[(7 * i + j + 1) % size for j in range(n)] for i, n in enumerate((2, 5, 3))]
 
     def two_steps(texts: Sequence[Sequence[int]]) -> Tensor:
-        stream = Stream(model, texts)
+        stream = Stream(model, texts, 1)
         first = stream.read()
-        stream.append([text[0] for text in texts])
+        stream.append(torch.tensor([text[0] for text in texts], device=model.device))
         return torch.stack([first, stream.read()]).float()
 
     return agrees(

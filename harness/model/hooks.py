@@ -142,13 +142,13 @@ def editing(
     seen: list[Tensor] = []  # offsets, mask and ids of the pass that runs
 
     def enter(_: nn.Module, __: tuple[Any, ...], inputs: dict[str, Any]) -> None:
-        ids, mask = inputs.get("input_ids", batch.ids), inputs.get("attention_mask", batch.mask)
+        ids = inputs.get("input_ids", batch.ids)
         if seen:  # a generation goes on from the last column
-            offsets = seen[0][:, -1:] + 1
+            seen[:] = seen[0][:, -1:] + 1, torch.ones_like(ids, dtype=torch.bool), ids
         else:
             last = batch.starts + torch.tensor(prompt_lengths, device=ids.device) - 1
             offsets = torch.arange(ids.shape[1], device=ids.device) - last[:, None]
-        seen[:] = offsets, mask[:, -ids.shape[1] :].bool(), ids
+            seen[:] = offsets, inputs.get("attention_mask", batch.mask).bool(), ids
 
     def change(
         name: str, changes: Changes, memos: list[Any], inputs: Tensor, outputs: Tensor
@@ -219,17 +219,15 @@ class Changes:
         """Return the factors from inputs to rank and from there to outputs, of each row."""
         pairs: list[tuple[Tensor, Tensor] | None] = [None] * count
         for delta, rows in low:
-            left, right = delta.left, delta.right
-            if (less := rank - left.shape[1]) > 0:
-                left, right = (
-                    functional.pad(left, (0, less)),
-                    functional.pad(right, (0, 0, 0, less)),
-                )
+            less = rank - delta.left.shape[1]
+            left = functional.pad(delta.left, (0, less)) if less else delta.left
+            right = functional.pad(delta.right, (0, 0, 0, less)) if less else delta.right
             pair = (right.T, left.T) if self.out_in else (left, right)
             pairs[rows] = [pair] * (rows.stop - rows.start)
-        some = next(pair for pair in pairs if pair)
-        nothing = some[0].new_zeros(some[0].shape), some[1].new_zeros(some[1].shape)
-        inner, outer = zip(*(pair or nothing for pair in pairs), strict=True)
+        if None in pairs:
+            nothing = tuple(torch.zeros_like(factor) for factor in next(filter(None, pairs)))
+            pairs = [pair or nothing for pair in pairs]
+        inner, outer = zip(*filter(None, pairs), strict=True)
         return torch.stack(inner), torch.stack(outer)
 
     def added(self, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -289,6 +287,11 @@ def device_of(module: nn.Module) -> torch.device:
     """Return where a module's inputs go: as accelerate says, or else where its first weight is."""
     device = executing_on(module) or next(parameter.device for parameter in module.parameters())
     return torch.device("cpu") if device.type == "meta" else device
+
+
+def waits(device: torch.device) -> int:
+    """Return after how many steps the host looks at what is done: on a GPU it has to wait for it."""
+    return 1 if device.type == "cpu" else 5
 
 
 def at_least_fp32(tensor: Tensor) -> Tensor:

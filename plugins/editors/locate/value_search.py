@@ -16,7 +16,7 @@ from torch import Tensor
 
 from edit_harness import Editor, Request
 from edit_harness.interfaces import FROM_PRESET
-from edit_harness.model.hooks import Places
+from edit_harness.model.hooks import Places, waits
 from edit_harness.model.model import Model
 from edit_harness.registry.settings import Count, NotNegative, Positive
 
@@ -206,11 +206,6 @@ def descend(
     return delta.detach(), [
         [tuple(terms) for terms, searched in own if searched] for own in zip(*passes, strict=True)
     ]
-
-
-def waits(device: torch.device) -> int:
-    """Return after how many passes the host looks at what is done: on a GPU it has to wait for it."""
-    return 1 if device.type == "cpu" else 5
 
 
 class Objective:

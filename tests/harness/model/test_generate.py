@@ -17,7 +17,7 @@ from torch import nn
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.generate import GeneratedRow, Prompt, drawn, samples, stop_at, stopped
+from edit_harness.model.generate import Chooser, GeneratedRow, Prompt, samples, stop_at, stopped
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
@@ -198,9 +198,8 @@ def test_a_draw_follows_the_probabilities():
 
     def draws(top_k, count):
         line = GeneratedRow(Prompt((1,), Generate("", top_k=top_k)), left=count)
-        for _ in range(count):
-            drawn(logits[None], [line])
-        return line.new
+        choose = Chooser([line], logits.device)
+        return [int(choose(logits[None])) for _ in range(count)]
 
     two = draws(2, 2000)
     assert set(two) == {1, 2}
