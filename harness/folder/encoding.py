@@ -112,15 +112,15 @@ that is another one, in nats."""
 def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
     """Tell whether an edit changed no answer: what `Record.noop` says.
 
-    Texts are the same, and so are the likeliest candidate, and which tokens are right (of a candidate without a
-    rival: which are the likeliest); no probability changes by `VISIBLE`, no divergence comes to `FAR`.
+    Texts are the same, and so are the likeliest tokens; no probability changes by `VISIBLE`, no divergence comes
+    to `FAR`.
     """
     return all(map(_same, before, after))
 
 
 def _same(one: Answer | None, other: Answer | None) -> bool:
     if isinstance(one, Scores) and isinstance(other, Scores):
-        if one.tokens != other.tokens or _decided(one) != _decided(other):
+        if (one.tokens, one.argmax) != (other.tokens, other.argmax):
             return False
         sides = ([p for part in side.logprobs for p in part] for side in (one, other))
         return all(abs(math.exp(a) - math.exp(b)) < VISIBLE for a, b in zip(*sides, strict=True))
@@ -129,12 +129,3 @@ def _same(one: Answer | None, other: Answer | None) -> bool:
     if isinstance(one, Text) and isinstance(other, Text):
         return one.text == other.text
     return isinstance(one, Distribution | None) or one == other
-
-
-def _decided(scores: Scores) -> object:
-    """Return what measures read of scores besides probabilities."""
-    if len(scores.tokens) == 1:
-        return scores.argmax
-    said = zip(scores.tokens, scores.argmax, strict=True)
-    right = [[a == b for a, b in zip(*pair, strict=True)] for pair in said]
-    return min(range(len(right)), key=scores.nll, default=0), right

@@ -209,13 +209,7 @@ class Roomy(DynamicLayer):
     def __init__(self, full: DynamicLayer, room: int) -> None:
         super().__init__()
         self.__dict__.update(full.__dict__)
-        self._whole = [self._widened(side, room) for side in (full.keys, full.values)]
-
-    def _widened(self, side: Tensor, room: int) -> Tensor:
-        *rest, length, width = side.shape
-        whole = side.new_empty(*rest, length + room, width)
-        whole[..., :length, :] = side
-        return whole
+        self._whole = [functional.pad(side, (0, 0, 0, room)) for side in (full.keys, full.values)]
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Keep new keys and values, and return all."""

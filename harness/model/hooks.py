@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from ..edits import Adaptor, Edit, LowRank, Prompter, Rows
+from ..edits import Adaptor, Delta, Edit, LowRank, Prompter, Rows
 from ..errors import HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 NOT_ITS_OWN = (HarnessError, torch.OutOfMemoryError, torch.AcceleratorError, MemoryError)
 """Errors that an adaptor's code may raise without being at fault."""
-PARTS = ("weight", "bias")
 Spans: TypeAlias = Sequence[tuple[Edit, slice]]
 """Edits with the rows that each of them has."""
 
@@ -197,50 +195,41 @@ class Changes:
     """What the edits of a batch's rows add to a linear map's outputs; ``width`` is its padded tokens.
 
     Low-rank changes are stacked once, a pair of factors for each row, so that two products apply those of all
-    edits; unless one edit has all rows, or the stack were larger than the hidden states that it is for.
+    edits; unless the stack were larger than the hidden states that it is for.
     """
 
     def __init__(self, name: str, module: nn.Module, edits: Sequence[Edit], width: int) -> None:
         self.out_in = isinstance(module, nn.Linear)
-        spans = spans_of(edits)
-        deltas = [(e.weights.get(f"{name}.{part}"), r) for e, r in spans for part in PARTS]
-        self.single = [(delta, rows) for delta, rows in deltas if delta]
-        self.factors: tuple[Tensor, Tensor] | None = None
-        low = [(delta, rows) for delta, rows in self.single if isinstance(delta, LowRank)]
-        if len({id(delta) for delta, _ in low}) > 1:
-            rank = max(delta.left.shape[1] for delta, _ in low)
-            if rank <= width:
-                self.factors = self._stacked(low, len(edits), rank)
-                self.single = [each for each in self.single if not isinstance(each[0], LowRank)]
-
-    def _stacked(
-        self, low: Sequence[tuple[LowRank, slice]], count: int, rank: int
-    ) -> tuple[Tensor, Tensor]:
-        """Return the factors from inputs to rank and from there to outputs, of each row."""
-        pairs: list[tuple[Tensor, Tensor] | None] = [None] * count
-        for delta, rows in low:
-            less = rank - delta.left.shape[1]
-            left = functional.pad(delta.left, (0, less)) if less else delta.left
-            right = functional.pad(delta.right, (0, 0, 0, less)) if less else delta.right
-            pair = (right.T, left.T) if self.out_in else (left, right)
-            pairs[rows] = [pair] * (rows.stop - rows.start)
-        if None in pairs:
-            nothing = tuple(torch.zeros_like(factor) for factor in next(filter(None, pairs)))
-            pairs = [pair or nothing for pair in pairs]
-        inner, outer = zip(*filter(None, pairs), strict=True)
-        return torch.stack(inner), torch.stack(outer)
+        self.single: list[tuple[Delta, slice]] = []
+        self.stacks: list[tuple[Tensor | None, Tensor, Tensor]] = []
+        alike: dict[int, list[tuple[LowRank, int]]] = {}
+        for edit, rows in spans_of(edits):
+            for part in ("weight", "bias"):
+                delta = edit.weights.get(f"{name}.{part}")
+                if isinstance(delta, LowRank) and (rank := delta.left.shape[1]) <= width:
+                    alike.setdefault(rank, []).extend(
+                        (delta, i) for i in range(rows.start, rows.stop)
+                    )
+                elif delta:
+                    self.single.append((delta, rows))
+        for pairs in alike.values():
+            where = torch.tensor([i for _, i in pairs]) if len(pairs) < len(edits) else None
+            left = torch.stack([delta.left for delta, _ in pairs])
+            right = torch.stack([delta.right for delta, _ in pairs])
+            self.stacks.append((where, *((right.mT, left.mT) if self.out_in else (left, right))))
 
     def added(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Return new outputs, with what is added to each row; all are rows by positions by width."""
-        if self.factors:
+        changed = outputs if self.stacks else outputs.clone()
+        for where, inner, outer in self.stacks:
+            index = None if where is None else where.to(inputs.device)
             # In fp32 at least: half precision would lose small edits.
-            dtype = torch.promote_types(inputs.dtype, self.factors[0].dtype)
-            inner, outer = (factor.to(outputs.device, dtype) for factor in self.factors)
-            changed = (outputs + inputs.to(dtype) @ inner @ outer).to(outputs)
-        else:
-            changed = outputs.clone()
+            x = inputs if index is None else inputs[index]
+            x = x.to(torch.promote_types(inputs.dtype, inner.dtype))
+            new = (x @ inner.to(x) @ outer.to(x)).to(outputs)
+            changed = changed + new if index is None else changed.index_add(0, index, new)
         for delta, rows in self.single:
-            changed[rows] += delta.through(inputs[rows], out_in=self.out_in).to(outputs)
+            changed[rows].add_(delta.through(inputs[rows], out_in=self.out_in).to(outputs))
         return changed
 
 

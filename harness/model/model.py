@@ -141,8 +141,9 @@ class Model:
             if gathers:
                 stack.enter_context(self.architecture.narrowing(read))
                 stack.enter_context(gathering(head, read))
-            if torch.is_grad_enabled():
-                stack.enter_context(weights.reread(self.module))
+            if torch.is_grad_enabled() and any(p.is_meta for p in self.module.parameters()):
+                # A device that has no room for the weights has none for what passes back need of them.
+                stack.enter_context(torch.autograd.graph.save_on_cpu())
             out = functional_call(self.module, dict(parameters or {}), kwargs=inputs).logits
         found = out[0] if gathers else out[read.on(out.device)]
         return at_least_fp32(found).to(self.device)

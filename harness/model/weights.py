@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -94,43 +94,6 @@ def same_weights(module: nn.Module) -> list[list[str]]:
         own = source if parameter.is_meta or source.is_meta else parameter
         groups.setdefault(id(own), []).append(name)
     return list(groups.values())
-
-
-@contextmanager
-def reread(module: nn.Module) -> Iterator[None]:
-    """Have backward passes read offloaded weights again: memory has no room to keep all of them."""
-    running: list[nn.Module] = [module]
-
-    def enter(part: nn.Module, _: Any) -> None:
-        running[0] = part
-
-    def pack(tensor: Tensor) -> Any:
-        return _reader(running[0], tensor) or tensor
-
-    def unpack(kept: Any) -> Tensor:
-        return kept if isinstance(kept, Tensor) else kept()
-
-    with ExitStack() as stack:
-        if any(parameter.is_meta for parameter in module.parameters()):
-            stack.enter_context(nn.modules.module.register_module_forward_pre_hook(enter))
-            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(pack, unpack))
-        yield
-
-
-def _reader(part: nn.Module, tensor: Tensor) -> Callable[[], Tensor] | None:
-    """Return how to read again what a running module's hook has put into it; None for other tensors."""
-    like, device = tensor.detach().to("meta"), tensor.device
-
-    def again(weights: Any, key: str) -> Tensor:
-        whole = weights[key].to(device, like.dtype).contiguous()
-        return whole.as_strided(like.shape, like.stride())
-
-    for hook in hooks_of(part):
-        for key, weight in part.named_parameters(recurse=False):
-            here = not weight.is_meta and weight.data_ptr() == tensor.data_ptr()
-            if getattr(hook, "offload", False) and here and weight.numel() == tensor.numel():
-                return partial(again, hook.weights_map, key)
-    return None
 
 
 @contextmanager

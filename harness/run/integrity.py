@@ -30,12 +30,6 @@ TOKENIZER = (
     "special_tokens_map",
     "clean_up_tokenization_spaces",
 )
-COMPUTING = {
-    "torch": torch,
-    "torch.nn.functional": nn.functional,
-    "torch.Tensor": torch.Tensor,
-}
-"""Where the functions are that models compute with, and that code can replace."""
 SAMPLE = "  Ada's 12 naïve coöps — ÅNGSTRÖM, once more:\t東京!"
 """A text whose tokens show a change of a tokenizer's rules."""
 
@@ -109,15 +103,8 @@ def read(model: Model) -> dict[str, Any]:
             name: [(id(hook), id(getattr(hook, "weights_map", None))) for hook in hooks_of(module)]
             for name, module in modules.items()
         },
-        "the model's configuration": _configuration(model.module),
         "how the model is asked": _asked(model),
         "the tokenizer": _tokenizer(model),
-        "functions of torch": {
-            f"{place}.{name}": id(value)
-            for place, holder in COMPUTING.items()
-            for name, value in vars(holder).items()
-            if callable(value) and not name.startswith("_")
-        },
     }
 
 
@@ -140,14 +127,6 @@ def _parameter(parameter: nn.Parameter) -> tuple[Any, ...]:
 def _bits(model: Model, name: str, tensor: Tensor) -> tuple[Any, ...]:
     """Identify the content of a weight or a buffer."""
     return tensor.dtype, tensor.device, tensor.shape, mark(model.module, name)
-
-
-def _configuration(module: nn.Module) -> dict[str, Any]:
-    transformer: Any = module
-    own = {**transformer.config.to_dict(), "attention": transformer.config._attn_implementation}
-    generation = getattr(transformer, "generation_config", None)
-    of_texts = generation.to_dict() if generation else {}
-    return {**own, **{f"generation's {key}": value for key, value in of_texts.items()}}
 
 
 def _asked(model: Model) -> dict[str, Any]:

@@ -147,15 +147,6 @@ def adds_a_token(model: Model) -> None:
     model.tokens.tokenizer.add_tokens(["<edited>"])
 
 
-def changes_the_configuration(model: Model) -> None:
-    model.module.config.use_cache = not model.module.config.use_cache
-
-
-def patches_a_function(model: Model) -> None:
-    plain = nn.functional.softmax
-    nn.functional.softmax = lambda *args, **kwargs: plain(*args, **kwargs)
-
-
 def answers_itself(model: Model) -> None:
     model.answer = lambda questions, base=None: []
 
@@ -173,8 +164,6 @@ CAUGHT: dict[Callable[[Model], None], str] = {
     requires_gradients: f"parameters ({WHERE}.weight)",
     pads_elsewhere: "the tokenizer (padding_side)",
     adds_a_token: "the tokenizer (vocabulary)",
-    changes_the_configuration: "the model's configuration (use_cache)",
-    patches_a_function: "functions of torch (torch.nn.functional.softmax)",
     answers_itself: "how the model is asked (answer)",
 }
 """Harm that is seen right after it is done, and what it is called."""
