@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .errors import DataError
 
@@ -23,19 +23,13 @@ SUBJECT = "{}"
 class Trimmed:
     """Base of what drops white space around its texts: `join` adds a space of its own."""
 
-    trimmed: ClassVar[tuple[str, ...]] = ()
-    """The texts that had white space, as they were given; neither compared nor stored."""
-
     def _trim(self, *names: str, blanks: str | None = None) -> None:
         """Trim texts, or tuples of texts; ``blanks`` are the characters if not all white space."""
         for name in names:
             given = getattr(self, name)
-            texts = (given,) if isinstance(given, str) else tuple(given)
-            bare = tuple(text.strip(blanks) for text in texts)
-            if bare != texts:
-                spaced = tuple(one for one, other in zip(texts, bare, strict=True) if one != other)
-                object.__setattr__(self, "trimmed", self.trimmed + spaced)
-                object.__setattr__(self, name, bare[0] if isinstance(given, str) else bare)
+            one = isinstance(given, str)
+            bare = given.strip(blanks) if one else tuple(text.strip(blanks) for text in given)
+            object.__setattr__(self, name, bare)
 
 
 @dataclass(frozen=True)
@@ -319,12 +313,6 @@ class Case:
     tags: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why its record cannot be used; such a case is listed and not run."""
-
-    @property
-    def trimmed(self) -> set[str]:
-        """The texts that had white space around them; empty for a case that was read from a run folder."""
-        parts = (*self.requests, *(probe.query for probe in self.probes))
-        return {text for part in parts if isinstance(part, Trimmed) for text in part.trimmed}
 
 
 @dataclass(frozen=True)

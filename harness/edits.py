@@ -37,15 +37,6 @@ class LowRank:
         """Return the change as one matrix."""
         return self.left @ self.right
 
-    def through(self, inputs: Tensor, *, out_in: bool) -> Tensor:
-        """Return what the change adds to the layer's output, in the higher of both precisions.
-
-        ``out_in`` tells a weight of shape (out, in), as in `torch.nn.Linear`, from (in, out).
-        """
-        x = inputs.to(torch.promote_types(inputs.dtype, self.left.dtype))
-        pair = (self.right.T, self.left.T) if out_in else (self.left, self.right)
-        return x @ pair[0].to(x) @ pair[1].to(x)
-
     def __add__(self, other: Delta) -> Delta:
         """Return the sum, of low rank as long as that is smaller."""
         if isinstance(other, LowRank):
@@ -72,7 +63,10 @@ class Dense:
         return self.tensor
 
     def through(self, inputs: Tensor, *, out_in: bool) -> Tensor:
-        """Return what the change adds to the layer's output; see `LowRank.through`."""
+        """Return what the change adds to the layer's output, in the higher of both precisions.
+
+        ``out_in`` tells a weight of shape (out, in), as in `torch.nn.Linear`, from (in, out).
+        """
         tensor = self.tensor.to(inputs.device)
         if tensor.dim() == 1:
             return tensor

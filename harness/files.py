@@ -71,13 +71,10 @@ SEAL = "sha256"
 
 def put(path: Path, data: bytes) -> None:
     """Replace a file in one step, once all of the new one is on the disk. Raises `OSError`."""
-    with replacing(path) as partial:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            write(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with replacing(path) as partial, open(partial, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     sync_folder(path.parent)
 
 

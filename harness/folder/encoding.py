@@ -112,7 +112,7 @@ that is another one, in nats."""
 def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -> bool:
     """Tell whether an edit changed no answer: what `Record.noop` says.
 
-    Texts are the same, and so are the likeliest tokens; no probability changes by `VISIBLE`, no divergence comes
+    Texts are the same, and so are the likeliest tokens and the likeliest candidate; no probability changes by `VISIBLE`, no divergence comes
     to `FAR`.
     """
     return all(map(_same, before, after))
@@ -120,7 +120,7 @@ def unchanged(before: Sequence[Answer | None], after: Sequence[Answer | None]) -
 
 def _same(one: Answer | None, other: Answer | None) -> bool:
     if isinstance(one, Scores) and isinstance(other, Scores):
-        if (one.tokens, one.argmax) != (other.tokens, other.argmax):
+        if _decided(one) != _decided(other):
             return False
         sides = ([p for part in side.logprobs for p in part] for side in (one, other))
         return all(abs(math.exp(a) - math.exp(b)) < VISIBLE for a, b in zip(*sides, strict=True))
@@ -129,3 +129,8 @@ def _same(one: Answer | None, other: Answer | None) -> bool:
     if isinstance(one, Text) and isinstance(other, Text):
         return one.text == other.text
     return isinstance(one, Distribution | None) or one == other
+
+
+def _decided(scores: Scores) -> object:
+    likeliest = min(range(len(scores.tokens)), key=scores.nll, default=0)
+    return scores.tokens, scores.argmax, likeliest

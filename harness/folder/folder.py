@@ -175,18 +175,10 @@ class RunFolder:
         with files.locked(self.path, instead):
             samples = Log(self.samples, self.mark)
             try:
-                for note in [*samples.notes, *self._aside()]:
-                    self.notes.append(note)
-                    self.event("note", text=note)
-                self.event("start", rows=samples.seq)
-                yield Writer(samples, self.event)
+                self.notes += [*samples.notes, *self._aside()]
+                yield Writer(samples)
             finally:
                 samples.close()
-                self.event("stop", rows=samples.seq)
-
-    def event(self, kind: str, **details: Any) -> None:
-        """Note in events.jsonl that something happened; that it cannot be noted stops nobody."""
-        log.note_event(self.path / "events.jsonl", self.mark, kind, details)
 
     def _aside(self) -> list[str]:
         """Put a damaged manifest aside, since the run writes it again; return what to say of it."""

@@ -11,16 +11,15 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import files
-from ..errors import HarnessError, ResourceError, RunFolderError
+from ..errors import ResourceError, RunFolderError
 from ..files import dumps
 
 VERSION = 4
@@ -136,11 +135,11 @@ class Log:
     if the file is damaged, `ResourceError` if it cannot be written: from then on nothing more is.
     """
 
-    def __init__(self, path: Path, mark: str, *, sync: bool = True) -> None:
+    def __init__(self, path: Path, mark: str) -> None:
         self.path = path
         self.mark = mark[:MARK]
         self.notes: list[str] = []
-        self._sync = sync and os.environ.get("EDIT_HARNESS_FSYNC") != "none"
+        self._sync = os.environ.get("EDIT_HARNESS_FSYNC") != "none"
         self._dead = ""
         end = End()
         for _ in scan(path, self.mark, end):
@@ -203,11 +202,3 @@ class Log:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-def note_event(path: Path, mark: str, kind: str, details: Mapping[str, Any]) -> None:
-    """Note in events.jsonl what happened and when, unless it is damaged: no number depends on it."""
-    when = datetime.now().astimezone().isoformat(timespec="seconds")
-    mark = mark or "0" * MARK
-    with suppress(HarnessError, OSError), closing(Log(path, mark, sync=False)) as log:
-        log.append({"time": when, "kind": kind, **dict(sorted(details.items()))})

@@ -127,7 +127,6 @@ class TaskInfo(Struct, frozen=True, kw_only=True):
     origin: str | None = None
     notes: Sequence[str] = ()
     conflicts: str = ""
-    trimmed: int = 0
 
 
 class Preview(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -148,8 +148,8 @@ def _unjudged(answer: Any) -> Any:
 class Writer:
     """Writes into a run folder that is held; what went wrong once ends it."""
 
-    def __init__(self, log: Log, event: Callable[..., None]) -> None:
-        self._log, self._event = log, event
+    def __init__(self, log: Log) -> None:
+        self._log = log
 
     @property
     def seq(self) -> int:
@@ -163,6 +163,4 @@ class Writer:
     def withdraw(self, first_seq: int, why: str) -> None:
         """Take back all rows from one to the last; they stay in the file, and count no more."""
         if first_seq < self.seq:
-            last = self.seq - 1
-            self._log.append({"withdraws": [first_seq, last], "why": why})
-            self._event("withdraw", first=first_seq, last=last, why=why)
+            self._log.append({"withdraws": [first_seq, self.seq - 1], "why": why})

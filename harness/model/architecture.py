@@ -94,6 +94,10 @@ class Architecture:
         self.blocks = tuple(f"{shallowest}.{i}" for i in range(self.layers))
         self._check_head_and_causality()
         self._last_mlp = self._lone_mlp()
+        # Known now: passes that start at a block number the others anew.
+        earlier = tuple(f"{name}." for name in self.blocks[:-1])
+        named = module.named_modules()
+        self._late = [m for n, m in named if n and not f"{n}.".startswith(earlier)]
 
     @cached_property
     def hookable(self) -> frozenset[str]:
@@ -190,13 +194,6 @@ class Architecture:
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
             return None
         return module if _close(alone[:, 1], self._logits()[:, 1]) else None
-
-    @cached_property
-    def _late(self) -> list[nn.Module]:
-        """What runs in the last block and behind it, but for the head."""
-        blocks = tuple(f"{name}." for name in self.blocks[:-1])
-        late = (m for n, m in self.module.named_modules() if n and not f"{n}.".startswith(blocks))
-        return [module for module in late if module is not self.head]
 
     def narrowing(self, places: Places) -> AbstractContextManager[Any]:
         """Let the last MLP run where logits are read alone, unless something else looks at it or behind it."""

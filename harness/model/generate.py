@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 AHEAD = 8
 """Steps whose random numbers are drawn at once."""
+KEPT = 2
+"""How many tokens can be kept for the room that one takes which is read: keys and values alone."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +106,18 @@ def _batches(model: Model, prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
         code = prompt.edit.adaptors or prompt.edit.patch
         return len(prompt) if code else 0
 
-    def fits(batch: Sequence[Prompt]) -> bool:
-        width = max(map(len, batch)) + max(_steps(model, p) for p in batch)
-        most = (model.batch_rows or len(batch)) if model.pads else 1
-        # A row that has ended is filled up to the width; that must not lead it past the limit.
-        roomy = width <= (model.tokens.limit or width)
-        return roomy and len(batch) <= most and len(batch) * width <= model.batch_tokens
-
-    batch: list[Prompt] = []
+    most = (model.batch_rows or len(prompts)) if model.pads else 1
+    batch, longest = list[Prompt](), 0
     for prompt in sorted(prompts, key=lambda p: (mates(p), _steps(model, p), len(p))):
-        if batch and (mates(prompt) != mates(batch[0]) or not fits([*batch, prompt])):
+        width = max(longest, len(prompt)) + _steps(model, prompt)
+        full = len(batch) == most or (len(batch) + 1) * width > KEPT * model.batch_tokens
+        # A row that has ended is filled up to the width; that must not lead it past the limit.
+        full |= width > (model.tokens.limit or width)
+        if batch and (full or mates(prompt) != mates(batch[0])):
             yield sorted(batch, key=lambda p: order[p.edit])
-            batch = []
+            batch, longest = [], 0
         batch.append(prompt)
+        longest = max(longest, len(prompt))
     yield sorted(batch, key=lambda p: order[p.edit])
 
 
@@ -155,12 +156,10 @@ class GeneratedRow:
     def take(self, tokens: Sequence[int], texts: Tokens) -> None:
         """Take tokens until the row ends, by its number of tokens, the token that ends it or its stop."""
         for token in tokens[: self.left]:
-            if token == self.prompt.stop:
-                self.left = 0
-                return
-            self.new.append(token)
+            ends = token == self.prompt.stop
+            self.new += [] if ends else [token]
             self.left -= 1
-            if stopped(texts, self.new, self.prompt.query.stop):
+            if ends or stopped(texts, self.new, self.prompt.query.stop):
                 self.left = 0
                 return
 
@@ -237,20 +236,17 @@ class Stream:
 
     def read(self) -> Tensor:
         """Read the new tokens; return the logits of what follows them, rows by vocabulary."""
-        masked = self._later if self.cache is not None and self._later is not None else self.mask
-        inputs: dict[str, Any] = {
-            "input_ids": self.ids, "attention_mask": masked[..., : self.width]
-        }  # fmt: skip
+        mask = self.mask if self.cache is None or self._later is None else self._later
+        inputs: dict[str, Any] = {"input_ids": self.ids, "attention_mask": mask[..., : self.width]}
         if "position_ids" in self.model.takes:
             inputs["position_ids"] = self._positions[:, self.width - self.ids.shape[1] : self.width]
         # An edit of the head finds its rows in whole rows only.
         if "logits_to_keep" in self.model.takes and not self.model.architecture.head._forward_hooks:
             inputs["logits_to_keep"] = 1
         out = self.model.module(**inputs, past_key_values=self.cache, use_cache=True)
-        if self.cache is None:
-            layers = getattr(out.past_key_values, "layers", [])
-            for i, layer in enumerate(layers):
-                layers[i] = Roomy(layer, self.room) if type(layer) is DynamicLayer else layer
+        layers = getattr(out.past_key_values, "layers", [])
+        for i, layer in enumerate(layers):  # of the first pass
+            layers[i] = Roomy(layer, self.room) if type(layer) is DynamicLayer else layer
         self.cache = out.past_key_values
         return out.logits[:, -1]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..edits import Adaptor, Delta, Edit, LowRank, Prompter, Rows
+from ..edits import Adaptor, Dense, Edit, LowRank, Prompter, Rows
 from ..errors import HarnessError, PluginError
 from ..registry.guard import blamed, named
 from .weights import executing_on
@@ -200,35 +200,37 @@ class Changes:
 
     def __init__(self, name: str, module: nn.Module, edits: Sequence[Edit], width: int) -> None:
         self.out_in = isinstance(module, nn.Linear)
-        self.single: list[tuple[Delta, slice]] = []
-        self.stacks: list[tuple[Tensor | None, Tensor, Tensor]] = []
-        alike: dict[int, list[tuple[LowRank, int]]] = {}
+        self.dense: list[tuple[Dense, slice]] = []
+        self.factors: list[tuple[Tensor | None, Tensor, Tensor]] = []
+        alike: dict[Any, list[tuple[LowRank, int]]] = {}
         for edit, rows in spans_of(edits):
             for part in ("weight", "bias"):
                 delta = edit.weights.get(f"{name}.{part}")
-                if isinstance(delta, LowRank) and (rank := delta.left.shape[1]) <= width:
-                    alike.setdefault(rank, []).extend(
-                        (delta, i) for i in range(rows.start, rows.stop)
-                    )
+                if isinstance(delta, LowRank):
+                    kind = rank if (rank := delta.left.shape[1]) <= width else delta
+                    own = [(delta, i) for i in range(rows.start, rows.stop)]
+                    alike.setdefault(kind, []).extend(own)
                 elif delta:
-                    self.single.append((delta, rows))
-        for pairs in alike.values():
+                    self.dense.append((delta, rows))
+        for kind, pairs in alike.items():
             where = torch.tensor([i for _, i in pairs]) if len(pairs) < len(edits) else None
-            left = torch.stack([delta.left for delta, _ in pairs])
-            right = torch.stack([delta.right for delta, _ in pairs])
-            self.stacks.append((where, *((right.mT, left.mT) if self.out_in else (left, right))))
+            left, right = pairs[0][0].left, pairs[0][0].right
+            if kind is not pairs[0][0]:
+                left = torch.stack([delta.left for delta, _ in pairs])
+                right = torch.stack([delta.right for delta, _ in pairs])
+            self.factors.append((where, *((right.mT, left.mT) if self.out_in else (left, right))))
 
     def added(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Return new outputs, with what is added to each row; all are rows by positions by width."""
-        changed = outputs if self.stacks else outputs.clone()
-        for where, inner, outer in self.stacks:
+        changed = outputs if self.factors else outputs.clone()
+        for where, inner, outer in self.factors:
             index = None if where is None else where.to(inputs.device)
             # In fp32 at least: half precision would lose small edits.
             x = inputs if index is None else inputs[index]
             x = x.to(torch.promote_types(inputs.dtype, inner.dtype))
             new = (x @ inner.to(x) @ outer.to(x)).to(outputs)
             changed = changed + new if index is None else changed.index_add(0, index, new)
-        for delta, rows in self.single:
+        for delta, rows in self.dense:
             changed[rows].add_(delta.through(inputs[rows], out_in=self.out_in).to(outputs))
         return changed
 

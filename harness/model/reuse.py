@@ -110,7 +110,10 @@ class CleanTexts:
         self.predictions: dict[Beginning, Prediction] = {}
         self._passes: list[tuple[Pass, dict[str, Tensor]]] = []
         """Each pass with what went into modules, a line for each of its slots."""
-        self._slots: dict[Beginning, list[int]] = {}
+        self._whole: dict[str, Tensor] = {}
+        """The same of all passes, put together when it is asked for."""
+        self._children: dict[tuple[int, int], int] = {}
+        """The slot of a token behind that of the token before."""
         self._count = 0
 
     def read(self, rows: Sequence[TokenRow], starts: Collection[Start] = ()) -> None:
@@ -137,10 +140,13 @@ class CleanTexts:
             inputs, logits = self._run(ran, names, only=not ran.reads)
             if logits is not None:
                 ran.take(logits, self.predictions)
+            self._whole.clear()
             self._passes.append((ran, inputs))
             for tree in trees:
                 for row, path in tree.rows:
-                    self._slots[row.ids] = [self._count + node for node in path]
+                    slot = -1
+                    for token, node in zip(row.ids, path, strict=True):
+                        slot = self._children.setdefault((slot, token), self._count + node)
                     for at, found in row.found.items():
                         known = self.predictions.get(row.ids[: at + 1])
                         joined = found.joined(known) if known else found
@@ -151,17 +157,22 @@ class CleanTexts:
 
     def slots(self, ids: Beginning) -> list[int] | None:
         """Return the slot of each token of a text or of a beginning of one; None if not here."""
-        if (known := self._slots.get(ids)) is not None:
-            return known
-        longer = (text for text in self._slots if text[: len(ids)] == ids)
-        return next((self._slots[text][: len(ids)] for text in longer), None)
+        slots, slot = list[int](), -1
+        for token in ids:
+            if (slot := self._children.get((slot, token), -1)) < 0:
+                return None
+            slots.append(slot)
+        return slots
 
     def inputs(self, *names: str) -> list[Tensor]:
         """Return what went into modules, slots by width."""
         for ran, inputs in self._passes:
             if lacking := [name for name in names if name not in inputs]:
                 inputs |= self._run(ran, lacking)[0]
-        return [torch.cat([inputs[name] for _, inputs in self._passes]) for name in names]
+        for name in names:
+            if name not in self._whole:
+                self._whole[name] = torch.cat([inputs[name] for _, inputs in self._passes])
+        return [self._whole[name] for name in names]
 
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:
         """Return what goes into the block where a pass starts, trees by nodes by width.

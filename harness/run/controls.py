@@ -58,8 +58,8 @@ def make_controls(
     The second value is the setting ``sample``: how many single edits they are asked about. Raises
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
-    names = spread(plugins, [each for each in wanted if isinstance(each, str)])
-    asked = [_found(plugins, name) for name in dict.fromkeys(names)]
+    names = dict.fromkeys(each for each in wanted if isinstance(each, str))
+    asked = [_found(plugins, name) for name in names]
     found = [(c, each) for c, value in asked for each in c.load().sets.get(value, (value,))]
     known = {"sample"}.union(*(_fields(component) for component, _ in found)) if wanted else set()
     if unknown := [key for key in args if key not in known]:
@@ -78,20 +78,6 @@ def make_controls(
     if not sample.isdecimal() or int(sample) < 1:
         raise UsageError(f"sample={sample} is no number of edits", "1 at least: sample=10")
     return made, int(sample)
-
-
-def spread(plugins: Plugins, wanted: Sequence[str]) -> list[str]:
-    """Return controls in full: a text that is no control's name is a further value of the one before.
-
-    ``lm_eval:a,b`` is ``lm_eval:a,lm_eval:b``, and ``lm_eval:a,text`` has the control ``text``.
-    """
-    found: list[str] = []
-    known = {name for each in plugins.of_kind("control") for name in (each.name, each.qualified)}
-    for text in wanted:
-        before, colon, _ = found[-1].partition(":") if found else ("", "", "")
-        own = ":" in text or text.replace("_", "-") in known
-        found.append(text if own or not colon else f"{before}:{text}")
-    return found
 
 
 def _found(plugins: Plugins, text: str) -> tuple[Component, str]:

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing, suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..data import Answer, Case, Visit
 from ..errors import CaseError, HarnessError, LeakError, RunFolderError
@@ -48,9 +48,6 @@ class RowSink(Protocol):
 
     def tell(self, line: str) -> None:
         """Note a line for readers of the run, once."""
-
-    def event(self, kind: str, **details: Any) -> None:
-        """Log an event."""
 
 
 Turns = Callable[[Mapping["Evaluation", RunRows]], Generator[Turn, None, None]]
@@ -95,7 +92,6 @@ class Loop:
                 try:
                     made = works[evaluation].records(chunk)
                 except LeakError as leak:
-                    its.event("leak", what=leak.what)
                     raise _named(evaluation, chunk, leak) from None
                 for record in made:
                     yield evaluation, its.add(record)

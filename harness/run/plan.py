@@ -175,15 +175,10 @@ class Chunk:
         return [(case, self.steps[i].state) for case, i in wanted]
 
 
-def chunk_sizes(model: Model) -> tuple[int, int]:
-    """Return how many edits share forward passes on a CPU, and elsewhere."""
-    small = [(size, size) for most, size in CHUNKS if model.size < most]
-    return (*small, (LARGE_CHUNK, GPU_CHUNK))[0]
-
-
-def chunk_size(model: Model) -> int:
-    """Return the same for a model on its device."""
-    return chunk_sizes(model)[model.device.type != "cpu"]
+def chunk_size(model: Model, device: str = "") -> int:
+    """Return how many edits share forward passes, on the model's device or another type of device."""
+    large = LARGE_CHUNK if (device or model.device.type) == "cpu" else GPU_CHUNK
+    return next((size for most, size in CHUNKS if model.size < most), large)
 
 
 def grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:

@@ -145,8 +145,8 @@ def data(run: Results) -> dict[str, Any]:
         "judged_by": run.served,
         "tables": run.tables,
     }
-    if run.shard:
-        found["shard"] = {"number": run.shard.number, "of": run.shard.of}
+    if run.manifest.shard:
+        found["shard"] = {"number": run.manifest.shard.number, "of": run.manifest.shard.of}
     if mode != "single":
         found |= {
             "interval": run.covers,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..data import Case
 from ..errors import RunFolderError
 from ..files import finite
 from ..folder.folder import RunFolder
-from ..folder.manifest import JudgeId, Manifest, ShardInfo
+from ..folder.manifest import Manifest
 from ..folder.record import OK, Record
 from ..folder.table import Chosen, RunTable
 from ..interfaces import Measure, Metric, Regime
@@ -119,11 +118,6 @@ class Results:
         return rows.taken(order[new[1:] if last else new[:-1]])
 
     @property
-    def shard(self) -> ShardInfo | None:
-        """The shard that it is; None of a whole run."""
-        return self.manifest.shard or None
-
-    @property
     def planned(self) -> list[str]:
         """The ids of the planned cases."""
         return list(self.manifest.cases)
@@ -215,11 +209,6 @@ class Results:
         return self.records.without(OK)
 
     @property
-    def judge(self) -> JudgeId | None:
-        """The judge of its texts; None if none is named yet."""
-        return self.manifest.judge
-
-    @property
     def missing(self) -> int:
         """How many records an interrupted run lacks."""
         return self.manifest.visits - self._table.visits
@@ -247,15 +236,6 @@ class Results:
     def table(self, verbose: bool = False) -> str:
         """Return the table as plain text."""
         return report.table(self.shown(verbose))
-
-    @property
-    def _title(self) -> str:
-        return f"{self.label}, {self.manifest.identity.task.name}"
-
-    def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it."""
-        lines = ("<td>".join(map(escape, ("", *line))) for line in report.cells(self.shown()))
-        return f"<table><caption>{escape(self._title)}</caption><tr>{'<tr>'.join(lines)}</table>"
 
     def to_frame(self, *, cases: bool = False) -> pandas.DataFrame:
         """Return the estimates, or the values of each of the ``cases``, as a frame of pandas.

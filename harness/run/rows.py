@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, structs
 
@@ -35,7 +35,6 @@ class RunRows:
     """Visits with a row that are tried once more."""
     others: AbstractSet[Visit] = frozenset()
     """Visits of the plan that other shards or workers make."""
-    _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.first, self.keeps = self.write.seq, self.folder.path
@@ -63,14 +62,8 @@ class RunRows:
 
     def tell(self, line: str) -> None:
         """Note a line for readers of the run, once."""
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self.folder.notes:
             self.folder.notes.append(line)
-            self.event("note", text=line)
-
-    def event(self, kind: str, **details: Any) -> None:
-        """Log an event in the folder."""
-        self.folder.event(kind, **details)
 
 
 def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -> None:
@@ -115,7 +108,6 @@ def settle(evaluation: Evaluation, folder: RunFolder, known: AbstractSet[str]) -
                 origin=evaluation.task.value.origin,
                 notes=list(getattr(evaluation.task.value, "notes", ())),
                 conflicts=_conflicts(evaluation),
-                trimmed=sum(len(case.trimmed) for case in cases),
             ),
             distributions=[package.identity for package in evaluation.packages],
             segments=before.segments if before else (),

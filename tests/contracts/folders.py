@@ -37,7 +37,7 @@ FLEETING = {
 """Keys of what differs without another answer: times, digests that cover the code, machines, paths."""
 DIGEST = re.compile(r"\b[0-9a-f]{8,64}\b")
 VERSION = re.compile(r"\bedit-harness \d+\.\d+\.\d+")
-FILES = ("manifest.json", "cases.jsonl", "samples.jsonl", "results.json", "events.jsonl")
+FILES = ("manifest.json", "cases.jsonl", "samples.jsonl", "results.json")
 
 
 def cast() -> dict[str, Any]:

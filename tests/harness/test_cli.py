@@ -42,7 +42,7 @@ def test_the_main_job(tell, tmp_path):
     assert "numbers are a demonstration" in result.stderr
     (run,) = (tmp_path / "results").iterdir()
     assert len((run / "samples.jsonl").read_text().splitlines()) == 3
-    files = "cases.jsonl events.jsonl lock manifest.json results.json samples.jsonl"
+    files = "cases.jsonl lock manifest.json results.json samples.jsonl"
     assert sorted(path.name for path in run.iterdir()) == files.split()
 
 

@@ -64,7 +64,6 @@ def test_white_space_around_texts_is_left_out():
     bare = eh.Request("{} lives in", "Ada", "Paris", "Rome")
     spaced = eh.Request(" {} lives in ", "Ada\t", " Paris", "Rome\n")
     assert (spaced, spaced.text, asdict(spaced)) == (bare, bare.text, asdict(bare))
-    assert (bare.trimmed, len(spaced.trimmed)) == ((), 4)
     assert eh.Choose("Ada lives in ", (" Paris", "Rome")) == eh.Choose(
         "Ada lives in", ("Paris", "Rome")
     )
@@ -103,7 +102,8 @@ def test_what_an_edit_leaves_as_it_is():
     assert not unchanged(alone(-1.0), alone(-1.0 + 1e-2))
     assert unchanged(alone(-9.0), alone(-8.9))
     assert not unchanged(alone(-9.0), alone(-9.0, 4))
-    assert unchanged(pair(-9.0, -8.0), pair(-8.9, -8.1, argmax=4))
+    assert unchanged(pair(-9.0, -8.0), pair(-8.9, -8.1))
+    assert not unchanged(pair(-9.0, -8.0), pair(-8.9, -8.1, argmax=4))
     assert not unchanged(pair(-9.0, -8.0), pair(-8.0, -9.0)), "another is likelier"
     assert not unchanged(pair(-9.0, -8.0), pair(-9.0, -8.0, argmax=6)), "the true one is right now"
     assert unchanged([eh.Divergence(0.0, 0.0, 9)], [eh.Divergence(1e-3, 1e-3, 9)])

@@ -6,7 +6,7 @@ from edit_harness import Case
 from edit_harness.folder.folder import RunFolder
 from edit_harness.folder.record import Record
 
-FILES = ("samples.jsonl", "manifest.json", "cases.jsonl", "results.json", "events.jsonl")
+FILES = ("samples.jsonl", "manifest.json", "cases.jsonl", "results.json")
 
 
 ROWS = 6

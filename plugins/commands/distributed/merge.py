@@ -66,7 +66,7 @@ def merge(
     parts = []
     for folder in map(RunFolder.at, map(str, shards)):
         parts.append(Results.read(folder, own_metrics(plugins, folder)))
-        if parts[-1].shard is None:
+        if not parts[-1].manifest.shard:
             raise UsageError(f"{folder.path} is no shard of a run, but a run", OTHER)
     if not parts:
         raise UsageError("there is nothing to merge", OTHER)
@@ -93,8 +93,6 @@ def merge(
         for table, number in rows:
             write(table[number])
         folder.notes += _environments(parts)
-        numbers = [{"number": _place(p).number, "folder": p.folder.path.name} for p in parts]
-        folder.event("merge", shards=numbers)
     run = Results.read(folder, parts[0].metrics)
     folder.write_results(run.results())
     return run

@@ -7,6 +7,7 @@ apart, and a case that takes down two more is given up as one whose device faile
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -35,7 +36,9 @@ from .worker import INSTALL, Batch, Came, Died, Failed, Finished, Order, Ready
 if TYPE_CHECKING:
     from .on_ray import Actors
 
+LOG = logging.getLogger(__name__)
 WAIT = 1.0  # seconds
+PLACE = ("host", "pid", "device")
 TWICE = 2
 """Workers that a job may take down without a record before it is taken apart, or given up."""
 MANY = 3
@@ -159,8 +162,6 @@ class Pool:
                 case Ready():
                     self._welcome(event)
                 case Came():
-                    for place, kind, details in event.events:
-                        self.rows[self.evaluations[place]].event(kind, **details)
                     for place, line in event.notes:
                         self.rows[self.evaluations[place]].tell(line)
                     for place, record in event.records:
@@ -190,15 +191,12 @@ class Pool:
         self.stillborn = 0
         self.starting.discard(event.worker)
         self.idle.append(event.worker)
-        said = {key: card[key] for key in ("host", "pid", "device")}
-        for its in self.rows.values():
-            its.event("worker", number=event.worker, **said)
+        LOG.info("worker %s: %s, process %s, %s", event.worker, *map(card.get, PLACE))
 
     def _gone(self, worker: int, why: str) -> Iterator[Turn]:
         """Bear that a worker is gone. Raises `ResourceError` if it is one of several that do not start."""
         self.died.append(why)
-        for its in self.rows.values():
-            its.event("worker died", number=worker, why=why)
+        LOG.info("worker %s died: %s", worker, why)
         if worker in self.busy:
             yield from self._again(self.busy.pop(worker), why)
         elif worker in self.idle:

@@ -1,6 +1,6 @@
 """A worker's process: it assembles what the driver has assembled, and runs chunks as a run in one process does.
 
-It writes no run folder: it sends records, notes and events to the driver, which writes them (`pool`).
+It writes no run folder: it sends records and notes to the driver, which writes them (`pool`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class Came:
     worker: int
     records: Sequence[tuple[int, Record]]
     notes: Sequence[tuple[int, str]] = ()
-    events: Sequence[tuple[int, str, Mapping[str, Any]]] = ()
 
 
 @dataclass(frozen=True)
@@ -141,11 +140,10 @@ class Worker:
         }
 
         def sent(*records: tuple[int, Record]) -> Came:
-            told = [(its.notes, its.events) for its in buffers.values()]
+            notes = list(chain.from_iterable(its.notes for its in buffers.values()))
             for its in buffers.values():
-                its.notes, its.events = [], []
-            notes, events = (list(chain(*kept)) for kept in zip(*told, strict=True))
-            return Came(self.number, records, notes, events)
+                its.notes = []
+            return Came(self.number, records, notes)
 
         try:
             for each, record in self._bench.run(buffers, alone=batch.alone):
@@ -170,7 +168,6 @@ class Buffer:
     def __init__(self, evaluation: Evaluation, place: int, wanted: AbstractSet[Visit]) -> None:
         self.place, self.done = place, set(evaluation.visits) - wanted
         self.notes: list[tuple[int, str]] = []
-        self.events: list[tuple[int, str, Mapping[str, Any]]] = []
         self._told: set[str] = set()
 
     def add(self, record: Record) -> Record:
@@ -183,10 +180,6 @@ class Buffer:
         if line not in self._told:
             self._told.add(line)
             self.notes.append((self.place, line))
-
-    def event(self, kind: str, **details: Any) -> None:
-        """Keep something that happened for the driver."""
-        self.events.append((self.place, kind, details))
 
 
 def portable(error: BaseException) -> HarnessError:

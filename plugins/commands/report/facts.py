@@ -39,7 +39,7 @@ TELLING = (
 def facts(run: Results) -> dict[str, str]:
     """Return what a run's numbers depend on, as texts, by the heads that tables give them."""
     manifest, identity = run.manifest, run.manifest.identity
-    model, judge = identity.model, run.judge
+    model, judge = identity.model, run.manifest.judge
     return {
         "Editor": run.label,
         "Preset": manifest.preset.partition(" ")[0] or "none",
@@ -54,7 +54,7 @@ def facts(run: Results) -> dict[str, str]:
         "Mode": str(run.regime),
         "Judge": ", ".join([judge.name, *run.served]) if judge else "none",
         "Seed": str(identity.seed),
-        "Shard": str(run.shard or "all"),
+        "Shard": str(run.manifest.shard or "all"),
         "Run": manifest.fingerprint[:SHORT],
     }
 
@@ -80,7 +80,7 @@ def provenance(run: Results) -> Iterator[tuple[str, list[str]]]:
         yield head, [text]
     yield "Where its data is from", [manifest.task.origin or "its own data"]
     yield "Where its settings are from", [manifest.preset or "no preset"]
-    judge = run.judge.version if run.judge else ""
+    judge = run.manifest.judge.version if run.manifest.judge else ""
     versions = {"editor": identity.editor.version, "model": manifest.model.revision, "judge": judge}
     yield "Versions", _pairs(versions)
     yield "Digests", _pairs({"data": identity.task.data, **identity.editor.provenance})
@@ -146,7 +146,7 @@ def caption(runs: Sequence[Results], *, data: bool = False) -> str:
         ("model ", "{Model} ({Weights})"),
         ("", "{Precision}"),
         ("", "{Mode}"),
-        *([("shard ", "{Shard}")] if any(run.shard for run in runs) else []),
+        *([("shard ", "{Shard}")] if any(run.manifest.shard for run in runs) else []),
     ]
     common = [
         label + " and ".join(dict.fromkeys(form.format(**own) for own in told))
@@ -200,7 +200,10 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     """Yield the remarks on a run: a label of a few letters, and a line of text."""
     if part := run.manifest.shard:
         own, all_ = len(run.planned), len(part.cases)
-        yield "shard", f"numbers of shard {run.shard} only: {own:,} of the run's {all_:,} cases"
+        yield (
+            "shard",
+            f"numbers of shard {run.manifest.shard} only: {own:,} of the run's {all_:,} cases",
+        )
     if len(run.planned) < len(run.by_id):
         yield "note", f"{len(run.planned):,} of the {len(run.by_id):,} cases in this folder"
     yield from _of_segments(run)
@@ -213,9 +216,6 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
     task = run.manifest.task
     if task.conflicts:
         yield "conflict", task.conflicts
-    if task.trimmed:
-        texts = counted(task.trimmed, "text")
-        yield "note", f"{texts} had white space at an end, which was left out"
     if found := perplexity(run):
         old, new = found
         yield "control", f"perplexity of a text that no edit is about: {old:.4g} -> {new:.4g}"
@@ -283,7 +283,7 @@ def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
-    if not run.judge and not any(probe.key for case in run.cases for probe in case.probes):
+    if not run.manifest.judge and not any(probe.key for case in run.cases for probe in case.probes):
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
         waiting = counted(run.pending, "text")

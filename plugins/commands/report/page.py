@@ -57,7 +57,7 @@ class Protocol:
     @classmethod
     def of(cls, run: Results) -> Protocol:
         """Return that of a run."""
-        own, judge = facts.facts(run), run.judge
+        own, judge = facts.facts(run), run.manifest.judge
         judged = ", ".join([f"{judge.name} {judge.version}", *run.served]) if judge else ""
         told = (own["Task"], own["Version"], own["Data"], own["Mode"], own["Precision"])
         return cls(*told, judge=judged)

@@ -151,8 +151,8 @@ def warnings(pairing: Pairing, contrasts: Sequence[Contrast]) -> Iterator[tuple[
         if one[head] != two[head]:
             yield "note", f"another {head.lower()}: {one[head]} in A, {two[head]} in B"
     for label, run in (("A", pairing.first), ("B", pairing.second)):
-        if run.shard:
-            yield "note", f"{label} is shard {run.shard} of a run: merge joins the shards"
+        if run.manifest.shard:
+            yield "note", f"{label} is shard {run.manifest.shard} of a run: merge joins the shards"
         if failed := facts.failed(run):
             yield "failed", f"{label}: {failed}"
     if pairing.clusters is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from edit_harness.folder import log
 from edit_harness.folder.folder import RunFolder, check_regular
 from edit_harness.folder.record import Record
 
+WITHDRAWN = re.compile(rb'\[(\d+), (\d+)\], "why"')
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
 
@@ -42,7 +43,6 @@ def repair(run: str) -> None:
             files.put(path / "samples.bad.jsonl", b"".join(bad))
             files.put(folder.samples, b"".join(lines))
             (path / "results.json").unlink(missing_ok=True)  # it is of all rows
-            folder.event("repair")
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be repaired: {error.strerror}", "nothing was changed; make room"
@@ -59,7 +59,7 @@ def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
     found: dict[bytes, tuple[int, Record]] = {}
     bad: list[bytes] = []
     marks = set()
-    withdrawn = withdrawn_by_events(folder.path)
+    withdrawn: list[tuple[int, int]] = []
     with open(folder.samples, "rb") as file:
         for data in file:
             # Line ends that were changed, as by git, are put right.
@@ -68,6 +68,8 @@ def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
             marks |= {head[3].decode()} if head else set()
             if not head or head[3].decode() != folder.mark:
                 bad.append(data)
+                # What was withdrawn stays so, though the row that says it is damaged.
+                withdrawn += [(int(a), int(b)) for a, b in WITHDRAWN.findall(data)]
                 continue
             try:
                 row = log.Line(int(head[2]), 0, line).row
@@ -95,16 +97,3 @@ def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
         latest[record.visit] = record
     bad += [line for line, record in standing.items() if record.visit in doubtful]
     return [record for record in standing.values() if record.visit not in doubtful], bad
-
-
-def withdrawn_by_events(path: Path) -> list[tuple[int, int]]:
-    """Return what was withdrawn since the last repair: the row that says so may be damaged."""
-    ranges: list[tuple[int, int]] = []
-    with suppress(RunFolderError):  # what stands before the damage counts
-        for line in log.scan(path / "events.jsonl"):
-            row = line.row
-            if row.get("kind") == "repair":
-                ranges = []
-            elif row.get("kind") == "withdraw":
-                ranges.append((row["first"], row["last"]))
-    return ranges

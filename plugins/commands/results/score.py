@@ -116,19 +116,21 @@ def asked_judge(
     Settings that are not given are the run's own, if it is the same judge; but none of them is where
     the user names a judge and says which one it is, by a setting that is not practical.
     """
-    if not name and not (run.judge and (run.pending or given)):
+    if not name and not (run.manifest.judge and (run.pending or given)):
         if given:
             raise UsageError("--judge-args are for a judge, and there is none", "name it: --judge")
         return None
-    component = plugins.find("judge", name or (run.judge.name if run.judge else ""))
+    component = plugins.find(
+        "judge", name or (run.manifest.judge.name if run.manifest.judge else "")
+    )
     practical = getattr(component.load(), "practical", ())
     found: dict[str, Any] = {}
     if (
-        run.judge
-        and run.judge.name == component.name
+        run.manifest.judge
+        and run.manifest.judge.name == component.name
         and not (name and given.keys() - {*practical})
     ):
-        found = {**run.judge.fields, **(run.manifest.judge_settings or {})}
+        found = {**run.manifest.judge.fields, **(run.manifest.judge_settings or {})}
     judge = make_named(component, {**found, **given}, run.manifest.identity.seed)
     # A folder may be a stranger's. Where texts and a key are sent, which files are read and which model is
     # loaded is taken from it only as far as the judge says that nothing leaves for elsewhere by it.
@@ -153,11 +155,11 @@ def of_judge(run: Results, judge: Named, *, asked: bool) -> Results:
     Raises `RunFolderError` if nobody ``asked`` for another judge, as after an update of its package.
     """
     now = JudgeId(**described(judge))
-    if not run.judge or run.judge == now:
+    if not run.manifest.judge or run.manifest.judge == now:
         if not run.pending:
             note(f"no text in {run.folder.path} waits for a judge")
         return run
-    told = f"{run.folder.path} is judged by {short(run.judge)}"
+    told = f"{run.folder.path} is judged by {short(run.manifest.judge)}"
     if not asked:
         raise RunFolderError(
             f"{told}, this is {short(now)}",

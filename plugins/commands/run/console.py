@@ -170,15 +170,15 @@ def remarks(run: Results) -> Iterator[tuple[str, str]]:
         yield "", f"{which}: {alike[0].status}: {alike[0].message}"[: 3 * err.width]
     yield from facts.remarks(run)
     if run.pending:
-        who = "" if run.judge else " --judge NAME"
+        who = "" if run.manifest.judge else " --judge NAME"
         yield "", facts.why_pending(run)
         yield "next", f"edit-harness score {run.folder.path}{who}"
-    if run.judge and (judged := facts.judged(run)):
-        by = f"{run.judge.name} {run.judge.version}"
+    if run.manifest.judge and (judged := facts.judged(run)):
+        by = f"{run.manifest.judge.name} {run.manifest.judge.version}"
         by += f" ({', '.join(run.served)})" if run.served else ""
-        yield "judged", f"{counted(judged, 'text')} by {by}  {run.judge.note}".rstrip()
+        yield "judged", f"{counted(judged, 'text')} by {by}  {run.manifest.judge.note}".rstrip()
     yield "saved", f"{run.folder.path}/"
-    if part := run.shard:
+    if part := run.manifest.shard:
         own, every = (f"shard-{number}-of-{part.of}" for number in (part.number, "*"))
         path = run.folder.path.with_name(run.folder.path.name.replace(own, every))
         yield "next", f"when all shards have run: edit-harness merge {path} -o {path.parent}"

@@ -61,7 +61,7 @@ class Share:
                 "a sequence has no shards: each of its edits builds on those before",
                 "leave --shard out; other editors, tasks and seeds can run elsewhere",
             )
-        sizes = plan.chunk_sizes(evaluation.model)
+        sizes = [plan.chunk_size(evaluation.model, device) for device in ("cpu", "cuda")]
         parts = units([list(plan.grouped(evaluation.steps, size)) for size in sizes])
         return self.among(parts, sum(bool(case.problem) for case in evaluation.cases))
 

@@ -17,7 +17,15 @@ from torch import nn
 
 from edit_harness import Choose, Generate
 from edit_harness.edits import UNEDITED, Edit
-from edit_harness.model.generate import Chooser, GeneratedRow, Prompt, samples, stop_at, stopped
+from edit_harness.model.generate import (
+    KEPT,
+    Chooser,
+    GeneratedRow,
+    Prompt,
+    samples,
+    stop_at,
+    stopped,
+)
 from edit_harness.model.tokens import Tokens
 from edit_harness.testing.tiny import tiny_model, tiny_tokenizer
 
@@ -123,7 +131,7 @@ def test_batches_keep_the_budget(rows, tokens):
     firsts = [(n, width) for n, width in seen if width > 1]
     assert max(n for n, _ in seen) <= (rows or 4096)
     shortest = min(p.query.max_new_tokens for p in prompts)
-    assert all(n == 1 or n * (width + shortest) <= tokens for n, width in firsts)
+    assert all(n == 1 or n * (width + shortest) <= KEPT * tokens for n, width in firsts)
     assert (max(n for n, _ in firsts) > 1) == (rows != 1 and tokens > 1)
 
 

@@ -1,30 +1,20 @@
-"""Results in a notebook: the table, the frames and the plot show the run's own numbers."""
+"""Results in a notebook: the frames show the run's own numbers."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import matplotlib
 import pytest
-from msgspec import structs
 
 from edit_harness.folder.folder import RunFolder
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.results import Results
 from edit_harness_plugins.reading import own_metrics
 
-matplotlib.use("agg")
 FOLDER = RunFolder.at(str(Path(__file__).parents[2] / "contracts/runs/single"))
 
 
 @pytest.fixture(scope="module")
 def run():
     return Results.read(FOLDER, own_metrics(Plugins.installed(), FOLDER))
-
-
-def test_names_from_outside_are_escaped(run):
-    named = replace(run, manifest=structs.replace(run.manifest, label="<script>"))
-    assert "&lt;script&gt;" in named._repr_html_()
-    assert "<script>" not in named._repr_html_()
 
 
 def test_frames_have_each_estimate_and_the_values_that_it_is_the_mean_of(run):

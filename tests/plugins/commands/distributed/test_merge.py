@@ -81,9 +81,6 @@ def test_shards_make_the_rows_of_one_process(originals, tmp_path, regime):
     assert documents(run.folder.path) == documents(whole)
     own = [row for name in names for row in timeless(Path(name))]
     assert len(own) == len(timeless(whole))
-    events = map(json.loads, (run.folder.path / "events.jsonl").read_text().splitlines())
-    (event,) = [row for row in events if row["kind"] == "merge"]
-    assert [shard["number"] for shard in event["shards"]] == [*range(1, len(names) + 1)]
 
 
 def test_a_shard_goes_on_and_needs_no_case_of_the_others(parts, tmp_path):
@@ -211,7 +208,7 @@ def test_what_judges_have_said_comes_along(parts, tmp_path):
     assert joined(parts, tmp_path).pending == 2
     judge(folder, "one", {"status": "decided", "score": 1.0})
     run = joined(parts, tmp_path, new=True)
-    assert (run.pending, run.judge.name) == (0, "one")
+    assert (run.pending, run.manifest.judge.name) == (0, "one")
     judge(RunFolder(parts[0]), "two", {"status": "decided", "score": 1.0})
     with pytest.raises(RunFolderError, match=r"judged by different judges\n.*score SHARD"):
         joined(parts, tmp_path, new=True)

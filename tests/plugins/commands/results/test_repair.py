@@ -41,7 +41,6 @@ def test_a_damaged_row_is_moved_aside_and_its_case_runs_again(run):
 
 
 def test_what_was_withdrawn_stays_so_though_its_row_is_damaged(run):
-    """The diary has it too."""
     changed = b"".join(lines(run)).replace(b'"withdraws"', b'"withdrews"')
     (run / "samples.jsonl").write_bytes(changed)
     assert repaired(run).exit_code == 0
@@ -67,15 +66,6 @@ def test_two_answers_of_one_try_are_both_moved_aside(run):
         RunFolder(run).records()
     assert "2 damaged lines" in repaired(run).output
     assert "case 3" not in {r.case for r in RunFolder(run).records()}
-
-
-def test_damaged_events_stop_nobody(run):
-    path = run / "events.jsonl"
-    path.write_bytes(path.read_bytes().replace(b"start", b"stars", 1))
-    damaged = path.read_bytes()
-    with RunFolder(run).writing():
-        pass
-    assert path.read_bytes() == damaged
 
 
 def test_what_cannot_be_repaired_is_said(run, tmp_path):
