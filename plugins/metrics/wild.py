@@ -1,7 +1,8 @@
 """Are generated answers right? The scores of WILD (Yang et al., 2025), and how far teacher forcing flatters them.
 
 Texts are those of `Generate` with several stops. They are compared with the edit's target once normalised: lower
-case, without punctuation (ASCII's) and the words a, an and the, blanks joined, in this order.
+case, without punctuation (ASCII's) and the words a, an and the, blanks joined, in this order. A target of which that
+leaves nothing is compared in lower case alone, so that no empty answer is right.
 """
 
 from __future__ import annotations
@@ -33,14 +34,23 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
+def compared(target: str, text: str) -> tuple[str, str]:
+    """Return target and text normalised; in lower case alone where nothing of the target would be left, as of "A"."""
+    if whole := normalised(target):
+        return whole, normalised(text)
+    return " ".join(target.lower().split()), " ".join(text.lower().split())
+
+
 def exact(target: str, text: str) -> bool:
     """Tell whether a text is the target, once both are normalised."""
-    return normalised(target) == normalised(text)
+    wanted, said = compared(target, text)
+    return wanted == said
 
 
 def contained(target: str, text: str) -> bool:
     """Tell whether the words of the target stand in a text one after another, once both are normalised."""
-    return f" {normalised(target)} " in f" {normalised(text)} "
+    wanted, said = compared(target, text)
+    return f" {wanted} " in f" {said} "
 
 
 def asked(case: Case) -> list[str]:

@@ -24,6 +24,15 @@ def test_sixty_answers(target, generated, answer, right, within):
     assert normalised(normalised(target)) == normalised(target)
 
 
+@pytest.mark.parametrize("target", [")", "The The", "A", " an"])
+def test_an_empty_answer_is_never_right(target):
+    for text in ("", " ", "the", "(", "!"):
+        assert not exact(target, text), text
+        assert not contained(target, text), text
+    assert exact(target, target.upper() + " ")
+    assert contained(target, f"so {target}  it is")
+
+
 def answers(forced, *texts):
     """Token accuracy of the edited prompt, and texts with their tokens; the last has a verdict."""
     *rest, (text, tokens, verdict) = texts
