@@ -173,3 +173,31 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     assert alone.exit_code == 0
     (run,) = Path(tmp_path / "one").iterdir()
     failed(invoked("report", run, "--layout", "paper", "-o", images[0]), 2, "no run has both")
+
+
+def test_a_judge_that_nothing_is_asked_of_is_told_with_the_remedy(tmp_path):
+    asked = (
+        "-e",
+        "none",
+        "-t",
+        "qaedit",
+        "--protocol",
+        "wild",
+        "--judge",
+        "match",
+        "-L",
+        2,
+        "-o",
+        tmp_path,
+    )
+    idle, judged = (
+        " ".join(invoked("run", *asked, *more).stderr.split())
+        for more in ((), ("--task-args", "judged=true"))
+    )
+    assert (
+        idle.count(
+            "it has nothing to judge here; of answers in the wild it has, with --task-args judged=true"
+        )
+        == 2
+    )
+    assert ("nothing to judge" in judged, "8 texts by match" in judged) == (False, True)
