@@ -159,6 +159,8 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     data = json.loads((runs[0] / "results.json").read_text())["results"]
     gap = data["post_ET,single"] - data["post_Rel-EM,single"]
     assert data["post_Rel-gap,single"] == pytest.approx(gap, abs=1e-12)
+    low, high = (100 * data[f"post_Rel-gap_{end},single"] for end in ("low", "high"))
+    assert f"{low:.1f} – {high:.1f}" in result.stdout.split("99% CI over cases")[1]
     images = [tmp_path / name for name in ("a.svg", "b.svg")]
     for image in images:
         assert invoked("report", *runs, "--layout", "paper", "-o", image).exit_code == 0
