@@ -153,12 +153,19 @@ def spread(numbers: Sequence[int]) -> str:
 
 
 def data(run: Results) -> Iterator[dict[str, Any]]:
-    """Yield every number of a run in full, with all that it carries."""
+    """Yield every number of a run in full, with all that it carries; of a sequence also those on its way."""
     own = carried(run)
-    for line in run.lines:
-        for when, estimate in (("before", line.before), ("after", line.after)):
-            if estimate:
-                yield {"measure": line.name, "when": when, **numbers(estimate, line), **own}
+    told = [
+        (line, when, getattr(line, when))
+        for line in run.lines
+        for when in ("before", "after", "immediate", "change")
+    ]
+    for point in run.curve[:-1]:
+        then = report.lines(run.measures, point.estimates, {}, {})
+        told += [(line, f"after {point.state}", line.after) for line in then]
+    for line, when, estimate in told:
+        if estimate:
+            yield {"measure": line.name, "when": when, **numbers(estimate, line), **own}
 
 
 def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:

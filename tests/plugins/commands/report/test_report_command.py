@@ -67,6 +67,17 @@ def test_csv_has_a_row_for_each_number(tell, runs):
     assert {r["when"] for r in rows} == {"before", "after"}
 
 
+def test_csv_of_a_sequence_has_its_checkpoints_and_what_later_edits_changed(tell, sequence):
+    told = tell(sequence.folder.path, "--format", "csv").stdout
+    rows = {(r["measure"], r["when"]): r for r in csv.DictReader(io.StringIO(told))}
+    points = {f"after {point.state}": point.estimates for point in sequence.curve[:-1]}
+    wanted = {"immediate": sequence.immediate, "change": sequence.retention, **points}
+    assert {when for _, when in rows} == {"before", "after", *wanted}
+    for when, estimates in wanted.items():
+        row, found = rows["NS", when], estimates["post_NS"]
+        assert (float(row["estimate"]), int(row["n"])) == (found.value, found.n), when
+
+
 def test_a_sequence_s_checkpoints_say_how_many_cases_they_are_of(sequence):
     names = [names for names, _ in layouts.curve(sequence).rows]
     assert names == [["2"], ["6 (3 of them)"], ["10"]], "as many as were edited, or fewer"
