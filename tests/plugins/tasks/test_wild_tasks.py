@@ -171,10 +171,19 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
         ("zsre", "tame", "one of teacher-forced, wild, both"),
     ):
         failed(invoked("run", "-t", task, "--protocol", protocol, "-o", tmp_path), 2, told)
+    twice = ("-t", "zsre", "--protocol", "wild", "--task-args", "protocol=both", "-o", tmp_path)
+    failed(invoked("run", *twice), 2, "--protocol and --task-args protocol=... are both given")
     alone = invoked("run", "-e", "none", "-t", "zsre", "-L", 2, "-o", tmp_path / "one")
     assert alone.exit_code == 0
     (run,) = Path(tmp_path / "one").iterdir()
     failed(invoked("report", run, "--layout", "paper", "-o", images[0]), 2, "no run has both")
+
+
+def test_a_task_without_protocols_beside_one_that_has_them_is_told(tmp_path):
+    tasks = ("-t", "mquake,zsre", "--protocol", "wild", "-L", 1, "-e", "none", "-o", tmp_path)
+    said = invoked("run", *tasks).stderr
+    assert "mquake has no protocol: it is asked without" in said
+    assert "zsre has no" not in said
 
 
 def test_a_judge_that_nothing_is_asked_of_is_told_with_the_remedy(tmp_path):
