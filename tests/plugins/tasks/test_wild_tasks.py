@@ -86,8 +86,8 @@ def test_other_files_are_refused_and_the_sample_is_pockets(kind, store):
 @pytest.mark.parametrize(
     ("kind", "file", "count", "cut"),
     [
-        (QAEdit, "qaedit/qaedit_first_800.json", 800, 65),
-        (WikiBigEdit, "wikibigedit/wikibigedit_first_2000.json", 2_000, 4),
+        (QAEdit, "qaedit/qaedit_first_800.json", 800, 38),
+        (WikiBigEdit, "wikibigedit/wikibigedit_first_2000.json", 2_000, 3),
     ],
 )
 def test_the_genuine_files(kind, file, count, cut):
@@ -98,6 +98,14 @@ def test_the_genuine_files(kind, file, count, cut):
     assert (len(cases), sum(bool(case.problem) for case in cases)) == (count, 0)
     assert all(case.requests[0].subject for case in cases)
     assert task.notes[0].startswith(f"{cut} of {count:,} targets have a full stop")
+
+
+def test_only_stops_that_cut_a_target_off_are_counted(store):
+    targets = ("Acme Inc.", '"So it goes."', "Oslo\n", "St. Olav", "3.5", "one\ntwo", "Oslo")
+    task = QAEdit(store(*({**QA, "target": target} for target in targets)), protocol="wild")
+    assert task.notes[0].startswith(
+        "3 of 7 targets have a full stop or a line break before their end"
+    )
 
 
 @pytest.mark.parametrize(("kind", "made"), [(ZsRE, question), (CounterFact, lambda: record(0))])
