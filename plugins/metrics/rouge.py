@@ -1,8 +1,9 @@
 """How much of the right answer is in a text: ROUGE-L recall (Lin, 2004, section 3.1).
 
 The longest common subsequence of words, over the words of the reference. Words are runs of letters and digits
-in lower case, without stemming, or single signs of scripts without blanks; a text is one sentence. UnKE's code takes the package rouge in its place:
-parts of a text between full stops, distinct words parted by blanks, case and punctuation kept.
+in lower case, without stemming, or single signs of scripts without blanks; a text is one sentence. UnKE's code takes
+the package rouge in its place: parts of a text between full stops, distinct words parted by blanks, case and
+punctuation kept.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 UNPARSED = 0.02
 """The share of texts without a verdict above which judged numbers are not to be trusted."""
-IDLE = "it has nothing to judge here; of answers in the wild it has, with --task-args judged=true"
+IDLE = "the judge is asked nothing here: answers in the wild ask one with --task-args judged=true"
 KNOWS = 0.2
 """The share of right answers below which a model cannot do a task."""
 WHAT: Mapping[str, Sequence[str]] = {"Task": (), "Model": (), "Data": ("Task",)}
