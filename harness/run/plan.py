@@ -47,19 +47,16 @@ class Step:
 
 
 def steps(
-    cases: Sequence[Case],
-    regime: Regime,
-    controls: Sequence[Case] = (),
-    sampled: Sequence[int] = (),
+    cases: Sequence[Case], regime: Regime, controls: Sequence[Case] = (), again: Sequence[int] = ()
 ) -> Iterator[Step]:
     """Yield the steps of a regime over the cases; controls are asked wherever cases are.
 
-    Single edits of the ``sampled`` numbers are repeated at the end for the controls, so that the steps before
+    Single edits of the numbers ``again`` are repeated at the end for the controls, so that the steps before
     stay the same without controls.
     """
     single = regime.mode == "single"
     yield from _measuring(cases, regime, () if single else controls)
-    for number in sampled if single and controls else ():
+    for number in again if single and controls else ():
         for step in _measuring([cases[number - 1]], regime, ()):
             yield replace(
                 step, measure=tuple(controls) if step.measure else (), state=number, again=True
@@ -97,24 +94,26 @@ def sample(cases: int, size: int, seed: int) -> list[int]:
 
 
 def _measuring(cases: Sequence[Case], regime: Regime, controls: Sequence[Case]) -> Iterator[Step]:
-    sequence = regime.mode == "sequential"
+    sequence, by_id = regime.mode == "sequential", {case.id: case for case in cases}
     for number, (start, done, group) in enumerate(_groups(cases, regime), 1):
-        measured = group
-        if sequence and not _due(start, done, len(cases), regime):
-            measured = group if regime.immediate else ()
-        elif sequence:
-            measured = tuple(cases[:done])
-            if regime.sample and done < len(cases):
-                # By a rank of their own: the same come again, unless later ones take their places.
-                ranked = sorted(measured, key=lambda case: random.Random(case.id).random())
-                own = group if regime.immediate else ()
-                measured = tuple({c.id: c for c in (*ranked[: regime.sample], *own)}.values())
+        measured = group if regime.immediate or not sequence else ()
+        if sequence and _due(start, done, len(cases), regime):
+            names = (*drawn([*by_id], done, regime), *(case.id for case in measured))
+            measured = tuple(by_id[name] for name in dict.fromkeys(names))
         asked = (*measured, *controls) if measured else measured
         state = {"single": 0, "batch": number, "sequential": done}[regime.mode]
         turns = _turns(group, in_turn=regime.in_turn)
         for i, requests in enumerate(turns, 1):
             fresh = i == 1 and (start == 0 or not sequence)
             yield Step(group, requests, asked if i == len(turns) else (), fresh, state)
+
+
+def drawn(names: Sequence[str], done: int, regime: Regime) -> Sequence[str]:
+    """Return the cases that a checkpoint measures: all so far, or a sample of them; all at the end."""
+    if not regime.sample or done == len(names):
+        return names[:done]
+    # By a rank of their own: the same come again, unless later ones take their places.
+    return sorted(names[:done], key=lambda name: random.Random(name).random())[: regime.sample]
 
 
 def _groups(cases: Sequence[Case], regime: Regime) -> Iterator[tuple[int, int, tuple[Case, ...]]]:

@@ -146,17 +146,17 @@ class Results:
 
     @cached_property
     def curve(self) -> list[report.Point]:
-        """The estimates over all cases so far at each checkpoint of a sequence, and at its end."""
+        """The estimates over the cases that each checkpoint of a sequence draws, and at its end."""
         if self.regime.mode != "sequential":
             return []
-        planned = sum(not case.problem for case in self.cases)
-        states = plan.checkpoints(planned, self.regime)
+        names = [case.id for case in self.cases if not case.problem]
+        states = plan.checkpoints(len(names), self.regime)
         points = []
         for state in states[:-1]:
+            drawn = dict.fromkeys(plan.drawn(names, state, self.regime), 0)
             there = self._table.taken(self._table.states == state)
-            points.append(
-                report.Point(state, self.estimator.estimates(self._each(there, last=True)))
-            )
+            rows = self._each(there.taken(there.places(drawn) == 0), last=True)
+            points.append(report.Point(state, self.estimator.estimates(rows)))
         return points + [report.Point(end, self.estimates) for end in states[-1:]]
 
     @cached_property

@@ -1,8 +1,9 @@
 """How much of the right answer is in a text: ROUGE-L recall (Lin, 2004, section 3.1).
 
 The longest common subsequence of words, over the words of the reference. Words are runs of letters and digits
-in lower case, without stemming, and a text is one sentence. UnKE's code takes the package rouge in its place:
-parts of a text between full stops, distinct words parted by blanks, case and punctuation kept.
+in lower case, without stemming, or single signs of scripts without blanks; a text is one sentence. UnKE's code takes
+the package rouge in its place: parts of a text between full stops, distinct words parted by blanks, case and
+punctuation kept.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from edit_harness import Answer, Case, Generate, Measure, Probe, Text
 
 from .answers import Sides, means
 
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # kana, without the dot between names
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 ROLES = {
     "efficacy": ("ERL", "the edited prompt"),
     "paraphrase": ("PRL", "its paraphrases"),
@@ -24,8 +31,8 @@ ROLES = {
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in lower case."""
-    return re.findall(r"[^\W_]+", text.lower())
+    """Return the runs of letters and digits of a text, in lower case; each sign of a script without blanks."""
+    return WORD.findall(text.lower())
 
 
 def recall(text: str, reference: str) -> float:

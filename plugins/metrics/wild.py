@@ -1,11 +1,13 @@
 """Are generated answers right? The scores of WILD (Yang et al., 2025), and how far teacher forcing flatters them.
 
 Texts are those of `Generate` with several stops. They are compared with the edit's target once normalised: lower
-case, without punctuation (ASCII's) and the words a, an and the, blanks joined, in this order.
+case, without punctuation (ASCII's) and the words a, an and the, blanks joined, in this order. A target of which that
+leaves nothing is compared in lower case alone, so that no empty answer is right.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from edit_harness import Answer, Case, Generate, Measure, Probe, Scores, Text
-from edit_harness.stats import column_means
+from edit_harness.stats import column_means, estimates
 from edit_harness_plugins.citations import WILD
 
 from .answers import Sides, counted, means
@@ -33,14 +35,23 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
+def compared(target: str, text: str) -> tuple[str, str]:
+    """Return target and text normalised; in lower case alone where nothing of the target would be left, as of "A"."""
+    if whole := normalised(target):
+        return whole, normalised(text)
+    return " ".join(target.lower().split()), " ".join(text.lower().split())
+
+
 def exact(target: str, text: str) -> bool:
     """Tell whether a text is the target, once both are normalised."""
-    return normalised(target) == normalised(text)
+    wanted, said = compared(target, text)
+    return wanted == said
 
 
 def contained(target: str, text: str) -> bool:
     """Tell whether the words of the target stand in a text one after another, once both are normalised."""
-    return f" {normalised(target)} " in f" {normalised(text)} "
+    wanted, said = compared(target, text)
+    return f" {wanted} " in f" {said} "
 
 
 def asked(case: Case) -> list[str]:
@@ -51,7 +62,10 @@ def asked(case: Case) -> list[str]:
     ]  # fmt: skip
 
 
+GAP = (-1.0, 1.0)
+"""The limits of a difference of shares."""
 HEADS = ("teacher-forced", "in the wild", "difference")
+INTERVAL = "99% CI over cases"
 TITLE = "Teacher forcing (ET, PT) beside answers in the wild (EM)"
 SCORES = {
     "EM": "answers that are the target",
@@ -59,21 +73,26 @@ SCORES = {
     "judge": "answers that the judge calls right",
 }
 SOURCE = "Yang et al. (2025), section 3"
+OURS = {"in": "ours, beside their EM"}
+"""Where a score is from that is not theirs."""
+FRAMED = "with context=qa_inst the answers alone are framed, so that the difference is that of the context too"
 
 
 def _measures() -> Iterator[tuple[str, Measure]]:
     for score, formula in SCORES.items():
         for role, name in NAMES.items():
             told = f"share of {formula}, {PROMPTS[name]}"
-            yield f"{name}-{score}", Measure(told, source=SOURCE, probes=(role,))
+            source = OURS.get(score, SOURCE)
+            yield f"{name}-{score}", Measure(told, source=source, probes=(role,))
     told = (
         "share of generated tokens that are as before the edit, of the longer answer; other prompts"
     )
     more = f"{SOURCE}; their code has no rule for answers of unequal length"
     yield "Loc-same", Measure(told, source=more, probes=("neighborhood",))
+    ours = f"ours, of both protocols of Yang et al. (2025); {FRAMED}"
     for role, name in NAMES.items():
         told = f"token accuracy under teacher forcing less {name}-EM, by case, {PROMPTS[name]}"
-        yield f"{name}-gap", Measure(told, "", range=(-1.0, 1.0), source=SOURCE, probes=(role,))
+        yield f"{name}-gap", Measure(told, "", range=GAP, source=ours, probes=(role,))
 
 
 class Wild(Sides):
@@ -125,7 +144,10 @@ class Wild(Sides):
             if (gap := f"post_{name}-gap") in found:
                 apart, wild = found[gap], found[f"post_{name}-EM"]
                 means = (100 * (wild + apart), 100 * wild, 100 * apart)
-                rows.append({"After the edit, %": prompts, **dict(zip(HEADS, means, strict=True))})
+                one = estimates({gap: columns[gap]}, column_means, {gap: GAP})[gap]
+                row = {"After the edit, %": prompts, **dict(zip(HEADS, means, strict=True))}
+                ends = f"{100 * one.low:.1f} – {100 * one.high:.1f}"
+                rows.append({**row, INTERVAL: None if math.isnan(one.low) else ends})
         return {TITLE: rows} if rows else {}
 
     def wrong(self, case: Case) -> dict[str, float]:

@@ -23,6 +23,12 @@ TOKENS_OF_A_WORD = 2
 """More than English has with any usual tokenizer, so that a whole answer has room."""
 
 
+def room(answer: str) -> int:
+    """Return tokens that hold an answer in any script: no usual tokenizer makes more of a sign than it has bytes."""
+    beyond = sum(len(sign.encode()) for sign in answer if not sign.isascii())
+    return max(TOKENS_OF_A_WORD * len(answer.split()), beyond)
+
+
 class Layout(inputs.Layout):
     """What a record must have."""
 
@@ -41,7 +47,8 @@ class Unke(FileTask):
     data: str = "auto"
     """"auto" (the model's own sample, if it brings one), or a .json or .jsonl file."""
     most_tokens: Count = 512
-    """The longest answer; it has two tokens for each word of the right one at most."""
+    """The longest answer, where the right one needs no fewer: two tokens for each of its words, or, of scripts
+    like Chinese, one for each byte beyond ASCII if these are more."""
     sub_tokens: Count = 32
     """The longest answer to a question about a part."""
 
@@ -53,7 +60,8 @@ class Unke(FileTask):
     asks = (
         "A question, without a subject, is followed by one space and the answer that is written. It, its "
         "rewording and questions about parts of the answer are answered greedily, up to the end of the "
-        f"text: in {TOKENS_OF_A_WORD} tokens for each word of the answer, within most_tokens, and in sub_tokens."
+        f"text: in {TOKENS_OF_A_WORD} tokens for each word of the answer, or one for each byte beyond ASCII if these "
+        "are more, within most_tokens; and in sub_tokens."
     )
     citation = (
         "Deng, Wei, Pang, Ding, Shen, Cheng: Everything is Editable: Extend Knowledge Editing to "
@@ -67,7 +75,7 @@ class Unke(FileTask):
 
     def _case(self, name: str, record: Record, position: int) -> Case:
         request = Request.of(record["question"], record["answer"])
-        most = min(self.most_tokens, TOKENS_OF_A_WORD * len(request.target_new.split()))
+        most = min(self.most_tokens, room(request.target_new))
         parts = zip(record["sub_question"], record["sub_answer"], strict=True)
         probes = (
             Probe("efficacy", Generate(request.text, most)),

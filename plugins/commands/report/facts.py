@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from edit_harness.data import Text
+from edit_harness.data import Case, Text
 from edit_harness.errors import counted
 from edit_harness.folder.encoding import decode_answer
 from edit_harness.folder.record import INVALID, OK
@@ -25,6 +25,7 @@ SHORT, DIGEST = 8, 16
 """Hex digits of a digest that tables and pages show."""
 UNPARSED = 0.02
 """The share of texts without a verdict above which judged numbers are not to be trusted."""
+IDLE = "the judge is asked nothing here: answers in the wild ask one with --task-args judged=true"
 KNOWS = 0.2
 """The share of right answers below which a model cannot do a task."""
 WHAT: Mapping[str, Sequence[str]] = {"Task": (), "Model": (), "Data": ("Task",)}
@@ -283,7 +284,9 @@ def _of_controls(run: Results) -> Iterator[tuple[str, str]]:
 
 
 def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
-    if not run.manifest.judge and not any(probe.key for case in run.cases for probe in case.probes):
+    if not asked(run.cases):
+        if run.manifest.judge:
+            yield "judge", IDLE
         return  # nothing was to be judged; to count verdicts takes a walk over all answers
     if run.pending:
         waiting = counted(run.pending, "text")
@@ -297,6 +300,11 @@ def _of_judge(run: Results) -> Iterator[tuple[str, str]]:
         text = f"{unparsed} of {texts} texts without a verdict; they count nowhere"
         many = f": more than {UNPARSED:.0%}, the judged numbers are not to be trusted"
         yield "judged", text + (many if doubtful(run) else "")
+
+
+def asked(cases: Iterable[Case]) -> bool:
+    """Tell whether any text of these cases is for a judge."""
+    return any(probe.key for case in cases for probe in case.probes)
 
 
 def judged(run: Results) -> int:

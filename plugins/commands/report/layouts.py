@@ -79,12 +79,17 @@ def combined(
 
 
 def curve(run: Results) -> Grid:
-    """Return the table of a sequence: a row for each of its points, of all cases the model held then."""
+    """Return the table of a sequence: a row for each of its points, of all cases so far or a sample of them."""
     points = [report.lines(run.measures, point.estimates, {}, {}) for point in run.curve]
     main = [[line for line in lines if not line.measure.detail] for lines in points]
-    part = f" ({run.regime.sample} of them)" if run.regime.sample else ""
-    names = [[f"{point.state}{part}"] for point in run.curve[:-1]]
-    return combined(["Cases"], [*names, *([str(end.state)] for end in run.curve[-1:])], main)
+    counts = [max((e.n for e in point.estimates.values()), default=0) for point in run.curve]
+    names = [
+        f"{point.state} ({n} of them)"
+        if run.regime.sample and n < point.state
+        else f"{point.state}"
+        for point, n in zip(run.curve, counts, strict=True)
+    ]
+    return combined(["Cases"], [[name] for name in names], main)
 
 
 BESIDES = ["Before", "After", "Change", f"{LEVEL:.0%} CI", "n"]
@@ -148,12 +153,19 @@ def spread(numbers: Sequence[int]) -> str:
 
 
 def data(run: Results) -> Iterator[dict[str, Any]]:
-    """Yield every number of a run in full, with all that it carries."""
+    """Yield every number of a run in full, with all that it carries; of a sequence also those on its way."""
     own = carried(run)
-    for line in run.lines:
-        for when, estimate in (("before", line.before), ("after", line.after)):
-            if estimate:
-                yield {"measure": line.name, "when": when, **numbers(estimate, line), **own}
+    told = [
+        (line, when, getattr(line, when))
+        for line in run.lines
+        for when in ("before", "after", "immediate", "change")
+    ]
+    for point in run.curve[:-1]:
+        then = report.lines(run.measures, point.estimates, {}, {})
+        told += [(line, f"after {point.state}", line.after) for line in then]
+    for line, when, estimate in told:
+        if estimate:
+            yield {"measure": line.name, "when": when, **numbers(estimate, line), **own}
 
 
 def numbers(estimate: Estimate, line: MeasureRow) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def header(evaluations: Sequence[Evaluation], where: str) -> None:
         line("note", note)
     if judge := shared.judge:
         line("judge", f"{judge.name} {judge.version}  {_set(judge.value)}")
+        line("", "" if facts.asked(shared.cases) else facts.IDLE)
     for control in shared.controls:
         line("control", f"{control.name}  {_set(control.value)}")
 

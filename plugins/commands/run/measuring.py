@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from edit_harness.errors import UsageError
 from edit_harness.registry.registry import Plugins
 from edit_harness.run.options import flag
 from edit_harness.run.spec import RunSpec, Selection
@@ -90,6 +91,8 @@ def run(plugins: Plugins, protocol: str | None, **flags: Any) -> int:
     from . import running
 
     if protocol:  # a field of some tasks, by a flag of its own
+        if "protocol" in flags["task_args"]:
+            raise UsageError("--protocol and --task-args protocol=... are both given", "give one")
         flags["task_args"] = {**flags["task_args"], "protocol": protocol}
     return running.run(plugins, flags)
 

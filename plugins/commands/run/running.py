@@ -63,6 +63,9 @@ def run(plugins: Plugins, given: Mapping[str, Any]) -> int:
     todo = parsed(plugins, given)
     options = todo.options
     check_writable(Path(options.output))
+    for spec in {spec.task: spec for spec in todo.runs if not options.quiet}.values():
+        if lacking := sorted(given["task_args"].keys() - spec.task_args.keys()):
+            console.line("note", f"{spec.task} has no {', '.join(lacking)}: it is asked without")
     runs: list[Results] = []
     codes = [console.DONE]
     for _, of_model in groupby(todo.runs, key=lambda spec: spec.model):

@@ -7,6 +7,7 @@ worth is measured by `edit_harness_plugins.metrics.wild`.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,8 @@ from .published import FileTask
 from .records import Entry
 
 STOPS = (".", "\n")
+LEFT_OUT = string.punctuation + string.whitespace
+"""What exact match does not look at, so that an answer without it at the end is right."""
 ASKED = ("efficacy", "paraphrase", "neighborhood")
 CONTEXTS = {"question": "{}", "qa_inst": "Please answer the question:\n\nQ: {}\nA:"}
 """What stands around a prompt, in the paper's names; the third, a chat template, is --chat-template."""
@@ -73,8 +76,8 @@ class WildTask(FileTask):
         if self.protocol == "teacher-forced":
             return ""
         targets = [r.target_new for case in super().made_of(self._entries) for r in case.requests]
-        cut = sum(any(stop in target for stop in STOPS) for target in targets)
-        told = "have a full stop or a line break in them, where answers in the wild end"
+        cut = sum(any(stop in target.rstrip(LEFT_OUT) for stop in STOPS) for target in targets)
+        told = "have a full stop or a line break before their end: written so, an answer is cut off there and wrong"
         return f"{cut:,} of {len(targets):,} targets {told}" if cut else ""
 
     def made_of(self, entries: Sequence[Entry]) -> Iterator[Case]:

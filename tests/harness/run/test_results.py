@@ -110,6 +110,16 @@ def test_a_sequence_has_immediate_final_and_retention_and_a_curve_of_all_cases_s
     assert kept.retention["post_NS"].n == 6
 
 
+def test_a_checkpoint_is_of_the_drawn_cases_alone_whatever_is_measured_beside_them(read_only):
+    drawn = replace(SEQUENCE, checkpoints=(4, 6), sample=2)
+    run, few = read_only(drawn), read_only(replace(drawn, immediate=False))
+    beside = [{r.case for r in one.everything if r.state == 4} for one in (run, few)]
+    assert beside[0] - beside[1] == {"3"}, "measured for Immediate"
+    assert [p.estimates for p in run.curve] == [p.estimates for p in few.curve]
+    assert [p.estimates["post_ES"].n for p in run.curve] == [2, 2, 7]
+    assert run.immediate["post_ES"].n == 7
+
+
 def test_the_interval_of_retention_is_of_paired_differences(read_only):
     """Where no case moves, there is none, however much cases differ; and there is no collapse."""
     run = read_only(SEQUENCE, "none")

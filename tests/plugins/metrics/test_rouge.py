@@ -15,6 +15,9 @@ BY_HAND = [
     ("He wrote of the sea; and she, of the hills.", "She wrote of the old hills.", 2 / 3),
     ("Oslo Oslo Oslo", "Oslo, then Rome, then Oslo", 2 / 5),
     ("", "Over a decade.", 0.0),
+    ("她住在罗马。", "她住在奥斯陆。", 1 / 2),
+    ("アダはNHK1で働く", "アダはNHK2で働く", 6 / 7),
+    ("Café 3.5 오슬로에 산다", "café, 3.5 오슬로에 살다", 4 / 5),
 ]
 
 

@@ -24,6 +24,15 @@ def test_sixty_answers(target, generated, answer, right, within):
     assert normalised(normalised(target)) == normalised(target)
 
 
+@pytest.mark.parametrize("target", [")", "The The", "A", " an"])
+def test_an_empty_answer_is_never_right(target):
+    for text in ("", " ", "the", "(", "!"):
+        assert not exact(target, text), text
+        assert not contained(target, text), text
+    assert exact(target, target.upper() + " ")
+    assert contained(target, f"so {target}  it is")
+
+
 def answers(forced, *texts):
     """Token accuracy of the edited prompt, and texts with their tokens; the last has a verdict."""
     *rest, (text, tokens, verdict) = texts
@@ -60,5 +69,14 @@ def test_a_case_comes_to_what_is_counted_by_hand():
     assert failed.keys() == {n for n in Wild().measure(CASE, before, after) if n[:4] == "post"}
     assert set(failed.values()) == {0.0}
     columns = {"post_Rel-gap": [0.5, 0.0], "post_Rel-EM": [0.25, 0.75]}
-    ((_, rows),) = Wild().tables([], {n: np.array(v) for n, v in columns.items()}).items()
-    assert [[*row.values()] for row in rows] == [["the edited prompt", 75.0, 50.0, 25.0]]
+    ((_, (row,)),) = Wild().tables([], {n: np.array(v) for n, v in columns.items()}).items()
+    assert [*row.values()][:4] == ["the edited prompt", 75.0, 50.0, 25.0]
+    ((_, (row,)),) = Wild().tables([], {n: np.array(v[:1]) for n, v in columns.items()}).items()
+    assert [*row.values()][3:] == [50.0, None], "one case has no interval"
+
+
+def test_the_sources_are_said_of_what_is_theirs_alone():
+    sources = {name: measure.source for name, measure in Wild().measures.items()}
+    ours = {name for name, source in sources.items() if source.startswith("ours")}
+    assert ours == {"Rel-in", "Gen-in", "Rel-gap", "Gen-gap"}
+    assert "context=qa_inst" in sources["Rel-gap"]

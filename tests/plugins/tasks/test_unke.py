@@ -37,6 +37,18 @@ def test_a_record_becomes_a_case_without_a_subject(store, most, tokens):
     assert "1 questions, `$.sub_answer` 0 answers" in bad.problem
 
 
+CHINESE = "艾达是一位诗人，她住在奥斯陆。"
+
+
+@pytest.mark.parametrize(
+    ("answer", "tokens"),
+    [(CHINESE, 3 * len(CHINESE)), ("Ada’s café is the “Fjord” in Oslo", 14), ("Анна — поэт", 19)],
+)
+def test_an_answer_without_blanks_has_room(store, answer, tokens):
+    (case,) = Unke(store({**RECORD, "answer": answer})).cases()
+    assert case.probes[0].query == Generate(RECORD["question"], tokens)
+
+
 def test_windows_write_paragraphs_that_subjects_are_asked_of_without(tmp_path):
     made = build_paragraphs(load_world(), random.Random(SHIPPED_SEED + 16))
     assert json.loads((FILES / "unke.json").read_text(encoding="utf-8")) == made

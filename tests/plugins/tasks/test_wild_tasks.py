@@ -86,8 +86,8 @@ def test_other_files_are_refused_and_the_sample_is_pockets(kind, store):
 @pytest.mark.parametrize(
     ("kind", "file", "count", "cut"),
     [
-        (QAEdit, "qaedit/qaedit_first_800.json", 800, 65),
-        (WikiBigEdit, "wikibigedit/wikibigedit_first_2000.json", 2_000, 4),
+        (QAEdit, "qaedit/qaedit_first_800.json", 800, 38),
+        (WikiBigEdit, "wikibigedit/wikibigedit_first_2000.json", 2_000, 3),
     ],
 )
 def test_the_genuine_files(kind, file, count, cut):
@@ -98,6 +98,14 @@ def test_the_genuine_files(kind, file, count, cut):
     assert (len(cases), sum(bool(case.problem) for case in cases)) == (count, 0)
     assert all(case.requests[0].subject for case in cases)
     assert task.notes[0].startswith(f"{cut} of {count:,} targets have a full stop")
+
+
+def test_only_stops_that_cut_a_target_off_are_counted(store):
+    targets = ("Acme Inc.", '"So it goes."', "Oslo\n", "St. Olav", "3.5", "one\ntwo", "Oslo")
+    task = QAEdit(store(*({**QA, "target": target} for target in targets)), protocol="wild")
+    assert task.notes[0].startswith(
+        "3 of 7 targets have a full stop or a line break before their end"
+    )
 
 
 @pytest.mark.parametrize(("kind", "made"), [(ZsRE, question), (CounterFact, lambda: record(0))])
@@ -159,6 +167,8 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
     data = json.loads((runs[0] / "results.json").read_text())["results"]
     gap = data["post_ET,single"] - data["post_Rel-EM,single"]
     assert data["post_Rel-gap,single"] == pytest.approx(gap, abs=1e-12)
+    low, high = (100 * data[f"post_Rel-gap_{end},single"] for end in ("low", "high"))
+    assert f"{low:.1f} – {high:.1f}" in result.stdout.split("99% CI over cases")[1]
     images = [tmp_path / name for name in ("a.svg", "b.svg")]
     for image in images:
         assert invoked("report", *runs, "--layout", "paper", "-o", image).exit_code == 0
@@ -169,7 +179,42 @@ def test_the_flag_is_a_field_of_tasks_that_have_it(tmp_path):
         ("zsre", "tame", "one of teacher-forced, wild, both"),
     ):
         failed(invoked("run", "-t", task, "--protocol", protocol, "-o", tmp_path), 2, told)
+    twice = ("-t", "zsre", "--protocol", "wild", "--task-args", "protocol=both", "-o", tmp_path)
+    failed(invoked("run", *twice), 2, "--protocol and --task-args protocol=... are both given")
     alone = invoked("run", "-e", "none", "-t", "zsre", "-L", 2, "-o", tmp_path / "one")
     assert alone.exit_code == 0
     (run,) = Path(tmp_path / "one").iterdir()
     failed(invoked("report", run, "--layout", "paper", "-o", images[0]), 2, "no run has both")
+
+
+def test_a_task_without_protocols_beside_one_that_has_them_is_told(tmp_path):
+    tasks = ("-t", "mquake,zsre", "--protocol", "wild", "-L", 1, "-e", "none", "-o", tmp_path)
+    said = invoked("run", *tasks).stderr
+    assert "mquake has no protocol: it is asked without" in said
+    assert "zsre has no" not in said
+
+
+def test_a_judge_that_nothing_is_asked_of_is_told_with_the_remedy(tmp_path):
+    asked = (
+        "-e",
+        "none",
+        "-t",
+        "qaedit",
+        "--protocol",
+        "wild",
+        "--judge",
+        "match",
+        "-L",
+        2,
+        "-o",
+        tmp_path,
+    )
+    idle, judged = (
+        " ".join(invoked("run", *asked, *more).stderr.split())
+        for more in ((), ("--task-args", "judged=true"))
+    )
+    told = (
+        "the judge is asked nothing here: answers in the wild ask one with --task-args judged=true"
+    )
+    assert (idle.count(told), judged.count(told)) == (2, 0), "before the run, and behind it"
+    assert "8 texts by match" in judged

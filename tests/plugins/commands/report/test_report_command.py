@@ -10,6 +10,7 @@ from support.commands import failed
 from support.loops import Push
 from support.made_runs import made
 
+from edit_harness import Regime
 from edit_harness.run.results import Results
 from edit_harness_plugins.commands.report import facts, layouts
 
@@ -17,6 +18,12 @@ from edit_harness_plugins.commands.report import facts, layouts
 @pytest.fixture(scope="module")
 def runs(folder) -> list[Results]:
     return [made(folder, editor) for editor in (Push(fails=("Ann",)), "prompt")]
+
+
+@pytest.fixture(scope="module")
+def sequence(folder) -> Results:
+    regime = Regime("sequential", 2, immediate=True, checkpoints=(2, 6), sample=3)
+    return made(folder, Push(), regime=regime)
 
 
 @pytest.fixture
@@ -58,6 +65,22 @@ def test_csv_has_a_row_for_each_number(tell, runs):
     numbers = [float(row[name]) for name in ("estimate", "low", "high", "n")]
     assert numbers == [found.value, found.low, found.high, found.n]
     assert {r["when"] for r in rows} == {"before", "after"}
+
+
+def test_csv_of_a_sequence_has_its_checkpoints_and_what_later_edits_changed(tell, sequence):
+    told = tell(sequence.folder.path, "--format", "csv").stdout
+    rows = {(r["measure"], r["when"]): r for r in csv.DictReader(io.StringIO(told))}
+    points = {f"after {point.state}": point.estimates for point in sequence.curve[:-1]}
+    wanted = {"immediate": sequence.immediate, "change": sequence.retention, **points}
+    assert {when for _, when in rows} == {"before", "after", *wanted}
+    for when, estimates in wanted.items():
+        row, found = rows["NS", when], estimates["post_NS"]
+        assert (float(row["estimate"]), int(row["n"])) == (found.value, found.n), when
+
+
+def test_a_sequence_s_checkpoints_say_how_many_cases_they_are_of(sequence):
+    names = [names for names, _ in layouts.curve(sequence).rows]
+    assert names == [["2"], ["6 (3 of them)"], ["10"]], "as many as were edited, or fewer"
 
 
 def test_a_link_is_written_through_and_what_cannot_be_written_told(tell, runs, tmp_path):
