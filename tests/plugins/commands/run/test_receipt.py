@@ -67,14 +67,10 @@ def shortened(name):
     path.write_bytes(path.read_bytes()[:-40])
 
 
-def renamed(monkeypatch):
-    people(Path(), ("Ada", "Bob", "Eve"))
-
-
 CHANGES = {
     "weights": lambda _: rewritten(Path("tiny/model.safetensors")),
     "a file beside the weights": lambda _: added("tiny/chat_template.jinja"),
-    "data": renamed,
+    "data": lambda _: people(Path(), ("Ada", "Bob", "Eve")),
     "a statistic": lambda _: added(f"cache/moments/{'0' * 16}/l1.safetensors"),
     "code": lambda patch: patch.setattr(packages, "digest_of", lambda contents: "other"),
     "software": lambda patch: patch.setattr(receipt, "version", lambda name: "other"),
