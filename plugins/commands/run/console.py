@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,42 +25,52 @@ from ..report.facts import failed, grouped, labels, sound
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from edit_harness.folder.folder import RunFolder
     from edit_harness.run.evaluation import Evaluation
+
+    from .flags import Options
 
 DONE, SOME_FAILED = 0, 1
 SHOWN_FAILURES, SHOWN_CASES = 5, 3
 """Reasons why cases failed that are listed, and cases that are named for each."""
 
 
-def header(evaluations: Sequence[Evaluation], where: str) -> None:
-    """Print what is run and ``where``: model, editors, task."""
+def header(heading: Iterable[Sequence[str]]) -> None:
+    """Print what `heading` yields."""
+    for label, text in heading:
+        line(label, text)
+
+
+def heading(evaluations: Sequence[Evaluation], where: str) -> Iterator[tuple[str, str]]:
+    """Yield what is run and ``where``, text by label: model, editors, task."""
     shared = evaluations[0]
     model, task, source = shared.model, shared.task, shared.model.source
     place = f"{model.precision}  {where}"
-    line("model", f"{source.family or source.path}  {model.size:,} parameters  {place}")
-    line("", source.note)
+    yield "model", f"{source.family or source.path}  {model.size:,} parameters  {place}"
+    yield "", source.note
     for what, mark in model.let_in.items():
-        line("", f"{what.replace('_', ' ')} let in: {mark}")
+        yield "", f"{what.replace('_', ' ')} let in: {mark}"
     if model.tokens.chats:
-        line("", "prompts in the chat template, a protocol of its own: compare with no plain one")
-    line("", str(shared.preview or ""))
+        yield "", "prompts in the chat template, a protocol of its own: compare with no plain one"
+    yield "", str(shared.preview or "")
     for each in evaluations:
         preset = f"preset: {each.preset}" if each.preset else "no preset"
-        line("editor", f"{each.label}  ({each.editor.version})  {preset}")
+        yield "editor", f"{each.label}  ({each.editor.version})  {preset}"
         fields = settings(each.editor.value).items()
-        line("", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ())))
+        yield "", "  ".join(f"{key}={value}" for key, value in fields if value not in ("", ()))
     cases = f"{len(shared.cases):,} cases of {task.value.origin or 'its own data'}"
-    line("task", f"{task.name} {task.version}  {cases}  mode {shared.regime}")
+    yield "task", f"{task.name} {task.version}  {cases}  mode {shared.regime}"
     if shared.share:
         own = counted(len(shared.own_cases), "case")
-        line("shard", f"{shared.share}: {own} of these; merge joins the shards")
+        yield "shard", f"{shared.share}: {own} of these; merge joins the shards"
     for note in getattr(task.value, "notes", ()):
-        line("note", note)
+        yield "note", note
     if judge := shared.judge:
-        line("judge", f"{judge.name} {judge.version}  {_set(judge.value)}")
-        line("", "" if facts.asked(shared.cases) else facts.IDLE)
+        yield "judge", f"{judge.name} {judge.version}  {_set(judge.value)}"
+        if not facts.asked(shared.cases):
+            yield "", facts.IDLE
     for control in shared.controls:
-        line("control", f"{control.name}  {_set(control.value)}")
+        yield "control", f"{control.name}  {_set(control.value)}"
 
 
 def _set(plugin: Any) -> str:
@@ -119,6 +129,24 @@ def progress(
             bar.update(task, advance=1, failed=failed)
 
         yield advance
+
+
+def note_nothing(folder: RunFolder) -> None:
+    """Say that a command finds all its cases there."""
+    again = "--new runs it again, --retry-failed what failed"
+    line("note", f"nothing is run: {folder.path} has it all; {again}")
+
+
+def show(runs: Sequence[Results], options: Options) -> None:
+    """Print notes and tables of finished runs."""
+    named, quiet = len(runs) > 1, options.quiet
+    for run in runs:
+        if quiet:
+            note_pending(run)
+        for note in () if quiet else run.folder.notes:
+            err.print(f"note     {note}")
+        if not options.as_json:
+            finished(run, quiet=quiet, verbose=options.verbose, named=named)
 
 
 def finished(run: Results, *, quiet: bool, verbose: bool, named: bool = False) -> None:

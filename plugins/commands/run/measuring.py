@@ -88,12 +88,16 @@ class PrepareFlags(EditingFlags):
 @with_plugins
 def run(plugins: Plugins, protocol: str | None, **flags: Any) -> int:
     """Edit case by case, ask before and after; the same command again goes on."""
-    from . import running
+    from . import receipt
 
     if protocol:  # a field of some tasks, by a flag of its own
         if "protocol" in flags["task_args"]:
             raise UsageError("--protocol and --task-args protocol=... are both given", "give one")
         flags["task_args"] = {**flags["task_args"], "protocol": protocol}
+    if (code := receipt.show(plugins, flags)) is not None:
+        return code
+    from . import running  # here, since torch comes with it
+
     return running.run(plugins, flags)
 
 

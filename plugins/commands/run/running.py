@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
@@ -30,7 +30,7 @@ from edit_harness_plugins.loading.load import checked_source
 from edit_harness_plugins.loading.placement import described
 from edit_harness_plugins.reading import check_writable, statuses_of
 
-from . import console, preset_file
+from . import console, preset_file, receipt
 from .flags import EditingFlags, Options, RegimeFlags, whole_number
 from .preset_file import Tuned
 from .shards import Share
@@ -51,6 +51,8 @@ class Todo:
     """Arguments of `edit_harness_plugins.loading.load.load` that change no number."""
     regime: RegimeFlags = field(default_factory=RegimeFlags)
     tuned: Tuned | None = None
+    receipt: str = ""
+    """The key of what is left of the command for the next time: see `receipt`."""
 
     @property
     def several(self) -> bool:
@@ -90,7 +92,8 @@ def parsed(plugins: Plugins, given: Mapping[str, Any]) -> Todo:
     executor = build_component(plugins.find("executor", options.executor), options.executor_args)
     _, loading = ModelRef.split("", flags.model_options)
     regime = taken(RegimeFlags, given)
-    return Todo(runs, chosen, options, executor, loading, regime, flags.tuned)
+    key = receipt.key_of(plugins, given)
+    return Todo(runs, chosen, options, executor, loading, regime, flags.tuned, key)
 
 
 def combined(plugins: Plugins, given: Mapping[str, Any], flags: EditingFlags) -> list[RunSpec]:
@@ -155,8 +158,8 @@ def run_model(
         for (group, benchmark), regime in zip(benchmarks, regimes, strict=True):
             own = [replace(spec, regime=regime) for spec in group]
             made = assembled(plugins, model, benchmark, todo, own, codes)
-            if made and not options.quiet:
-                console.header(made, where or described(model))
+            heading = [*console.heading(made, where or described(model))] if made else []
+            console.header(heading if not options.quiet else ())
             with console.tolerated(codes, todo.several):
                 folders = opened(made, todo, codes)
                 if not folders:
@@ -165,7 +168,11 @@ def run_model(
                 with kept(folders), guard.measuring(), bar as advance:
                     turns = todo.executor.turns(todo.loading)
                     finished = loop.run_all(folders, advance, turns=turns, stop=stop, retry=retry)
-                show(folders, finished, options, codes)
+                for which in folders:
+                    console.note_stopped(which.judge, codes)
+                console.show(finished, options)
+                if todo.receipt and codes == [console.DONE]:
+                    receipt.keep(todo.receipt, heading, finished)
                 yield from finished
 
 
@@ -202,8 +209,7 @@ def opened(
             known = statuses_of(folder)
             failed = options.retry_failed and which.retried(known)
             if not options.quiet and known.keys() >= set(which.visits) and not failed:
-                again = "--new runs it again, --retry-failed what failed"
-                console.line("note", f"nothing is run: {folder.path} has it all; {again}")
+                console.note_nothing(folder)
             folders[which] = folder
     return folders
 
@@ -223,19 +229,3 @@ def kept(folders: Mapping[Evaluation, RunFolder]) -> Iterator[None]:
             rest = "" if there.keys() >= set(planned) else "; continue with the same command"
             console.err.print(f"kept: {kept} of {len(planned)} cases in {folder.path}{rest}")
         raise
-
-
-def show(
-    folders: Iterable[Evaluation], finished: Sequence[Results], options: Options, codes: list[int]
-) -> None:
-    """Print notes and tables of finished runs."""
-    for which in folders:
-        console.note_stopped(which.judge, codes)
-    named, quiet = len(finished) > 1, options.quiet
-    for run in finished:
-        if quiet:
-            console.note_pending(run)
-        for note in () if quiet else run.folder.notes:
-            console.err.print(f"note     {note}")
-        if not options.as_json:
-            console.finished(run, quiet=quiet, verbose=options.verbose, named=named)
