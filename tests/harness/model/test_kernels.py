@@ -67,6 +67,27 @@ def test_kernels_of_a_pass_do_not_grow_with_its_edits():
         assert float((edited() - prepared).abs().max()) > 0.1
 
 
+@pytest.mark.parametrize(
+    ("family", "narrow"), [("gpt2", True), ("llama", True), ("gptj", True), ("bloom", False)]
+)
+@pytest.mark.parametrize("watched", [False, True])
+def test_the_last_mlp_runs_where_logits_are_read(family, narrow, watched):
+    """Unless something looks at it or behind it; BLOOM's adds the residual stream itself."""
+    model = tiny_model(family)
+    batch = model.batch([range(1, 9), range(2, 7)])
+    read = batch.places([0, 1, 1], [3, 4, 4])
+    seen, last = [], model.architecture.down(1).rpartition(".")[0]
+    with torch.no_grad():
+        whole = model.module(batch.ids, attention_mask=batch.mask).logits[read.rows, read.columns]
+        with model.module.get_submodule(last).register_forward_hook(
+            lambda _, __, output: seen.append(output.shape[:2].numel())
+        ):
+            model.architecture._late = [*model.architecture._late] if watched else []
+            found = model.logits(batch, read)
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5)
+    assert seen == [2 if narrow and not watched else 16]
+
+
 @pytest.mark.parametrize("kl_factor", [0.0, 0.0625])
 def test_the_host_does_not_wait_within_a_search(monkeypatch, kl_factor):
     """But for one look every fifth pass, to begin and to end; Adam's counter of steps lies on the host."""
