@@ -32,7 +32,7 @@ lint: $(VENV)/.test $(VENV)/.package
 	$(BIN)/ruff format --check .
 	rm -rf build
 	$(PIP) install --quiet --no-deps --no-build-isolation --target build/site .
-	MYPYPATH=build/site $(BIN)/mypy -p edit_harness -p edit_harness_plugins -p tools.pocket
+	MYPYPATH=build/site $(BIN)/mypy -p edit_harness -p edit_harness_plugins -p tools.pocket -p tools.rule_edit
 	$(BIN)/mypy examples/*/src
 	$(BIN)/lint-imports --no-logo
 

@@ -102,7 +102,7 @@ class RuleEdit(Task):
         return {
             "default": "our own rules, which come with the package",
             "records": cls.counts,
-            "from": "plugins/tasks/rule_edit/rules.json, by the script build.py beside it",
+            "from": "tools/rule_edit/rules.json of the repository, by python -m tools.rule_edit",
             "size": f"{BUNDLED['paper'].stat().st_size:,} bytes",
             "sha256": sha256_of(BUNDLED["paper"]),
         }

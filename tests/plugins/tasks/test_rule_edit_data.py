@@ -13,12 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from edit_harness import DataError
-from edit_harness_plugins.tasks.rule_edit.rules import SOURCE, load
 
 pytest.importorskip("sympy")
 
 from edit_harness_plugins.judges.symbolic.rule import read_key
-from edit_harness_plugins.tasks.rule_edit import build, rules
+from tools.rule_edit import __main__ as build
+from tools.rule_edit import rules
+from tools.rule_edit.rules import SOURCE, load
 
 SHIPPED = {
     wording: json.loads(path.read_text(encoding="utf-8")) for wording, path in build.BUNDLED.items()

@@ -1,4 +1,4 @@
-"""``python -m edit_harness_plugins.tasks.rule_edit.build``: make the data sets from the rules.
+"""``python -m tools.rule_edit``: make the data sets from the rules.
 
 Every draw has a seed of its own, of the rule's id and what is drawn, so that a changed rule leaves
 the numbers of the others as they are. Needs sympy; the task itself does not.
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from edit_harness_plugins.tasks.rule_edit.task import BUNDLED
+
 from .rules import Drawn, Link, Rule, Source, Values, draw, load, shown
-from .task import BUNDLED
 
 SEED = 1
 NEIGHBOURS = 4

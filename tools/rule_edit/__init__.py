@@ -1,0 +1,1 @@
+"""Makes the data sets of RULE-EDIT; nothing here is needed to *use* them."""
