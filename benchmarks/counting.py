@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from edit_harness.model.architecture import Architecture
+from edit_harness.model.hooks import owner
 
 
 @dataclass
@@ -35,6 +36,9 @@ class Work:
     """Those that a gradient went back through; weights need none, so each costs what it did."""
     heads: int = 0
     heads_back: int = 0
+    unread: int = 0
+    """Positions of the last block at which its MLP did not run."""
+    unread_back: int = 0
     writes: int = 0
     """Times that a parameter was written to."""
     seconds: float = 0.0
@@ -47,7 +51,7 @@ class Work:
     def macs(self, cost: Cost) -> int:
         """Return the multiplications with weights; attention's scores are not among them."""
         blocks, heads = self.layers + self.layers_back, self.heads + self.heads_back
-        return blocks * cost.block + heads * cost.head
+        return blocks * cost.block + heads * cost.head - (self.unread + self.unread_back) * cost.mlp
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,14 @@ class Cost:
     block: int
     """12 d² in GPT-2 and GPT-J."""
     head: int
+    mlp: int
+    """That of a block: 8 d² there."""
 
     @classmethod
     def of(cls, architecture: Architecture) -> Cost:
         """Return the cost of a model."""
-        parts = (architecture.block(0), architecture.head)
+        mlp = architecture.module.get_submodule(owner(architecture.down(0)))
+        parts = (architecture.block(0), architecture.head, mlp)
         return cls(*(sum(p.numel() for p in part.parameters() if p.dim() > 1) for part in parts))
 
 
@@ -70,13 +77,20 @@ def counting(architecture: Architecture) -> Iterator[Work]:
     """Count and time what runs of a model."""
     work = Work()
     blocks = {architecture.block(i) for i in range(architecture.layers)}
+    last = architecture.block(architecture.layers - 1)
+    mlp = architecture.module.get_submodule(owner(architecture.down(architecture.layers - 1)))
     parameters = list(architecture.module.parameters())
 
     def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if module is architecture.module:
             work.forwards += 1
         elif module in blocks:
-            _count(work, "layers", args[0] if args else kwargs["hidden_states"], output)
+            entered = args[0] if args else kwargs["hidden_states"]
+            _count(work, "layers", entered, output)
+            if module is last:
+                _count(work, "unread", entered, output)
+        elif module is mlp:
+            _count(work, "unread", args[0], output, -1)
         elif module is architecture.head:
             _count(work, "heads", args[0], output)
 
@@ -91,9 +105,9 @@ def counting(architecture: Architecture) -> Iterator[Work]:
         handle.remove()
 
 
-def _count(work: Work, what: str, entered: Tensor, output: Any) -> None:
+def _count(work: Work, what: str, entered: Tensor, output: Any, sign: int = 1) -> None:
     output = output if isinstance(output, Tensor) else output[0]
-    positions = output.shape[:-1].numel()
+    positions = sign * output.shape[:-1].numel()
     setattr(work, what, getattr(work, what) + positions)
 
     def back(_: Tensor) -> None:

@@ -214,7 +214,7 @@ def share(
     made, cases = Race("narrow", "cpu"), synthetic.cases(len(cases), vocabulary)
     made.warm_up(cases[0])
     result = made.run([cases], 0)
-    result.cost = Cost(12 * wide.n_embd**2, wide.n_embd * wide.vocab_size)
+    result.cost = Cost(12 * wide.n_embd**2, wide.n_embd * wide.vocab_size, 8 * wide.n_embd**2)
     return {
         p: ours.macs(result.cost) / naive.macs(result.cost)
         for p, (naive, ours) in result.phases.items()

@@ -214,10 +214,8 @@ class Changes:
                     self.dense.append((delta, rows))
         for kind, pairs in alike.items():
             where = torch.tensor([i for _, i in pairs]) if len(pairs) < len(edits) else None
-            left, right = pairs[0][0].left, pairs[0][0].right
-            if kind is not pairs[0][0]:
-                left = torch.stack([delta.left for delta, _ in pairs])
-                right = torch.stack([delta.right for delta, _ in pairs])
+            sides = [[getattr(delta, side) for delta, _ in pairs] for side in ("left", "right")]
+            left, right = (own[0] if kind is pairs[0][0] else torch.stack(own) for own in sides)
             self.factors.append((where, *((right.mT, left.mT) if self.out_in else (left, right))))
 
     def added(self, inputs: Tensor, outputs: Tensor) -> Tensor:

@@ -169,9 +169,12 @@ class CleanTexts:
         for ran, inputs in self._passes:
             if lacking := [name for name in names if name not in inputs]:
                 inputs |= self._run(ran, lacking)[0]
-        for name in names:
-            if name not in self._whole:
-                self._whole[name] = torch.cat([inputs[name] for _, inputs in self._passes])
+        for name in set(names) - self._whole.keys():
+            parts = [inputs[name] for _, inputs in self._passes]
+            self._whole[name] = torch.cat(parts)
+            pieces = self._whole[name].split([len(part) for part in parts])
+            for (_, inputs), piece in zip(self._passes, pieces, strict=True):
+                inputs[name] = piece  # of the whole, so that nothing is held twice
         return [self._whole[name] for name in names]
 
     def entry(self, ran: Pass, start: Start, edits: Sequence[Edit] = ()) -> Tensor | None:

@@ -32,6 +32,7 @@ from ..registry.settings import (
     typed,
 )
 from . import judging
+from .controls import is_control
 
 PREPARING = (HarnessError, OSError, torch.OutOfMemoryError)
 """What an editor may raise before it edits, for the user to mend."""
@@ -79,8 +80,11 @@ def make_benchmark(
                 "ask by Choose, Drift, NextToken or Generate of edit_harness",
             )
         times = Counter(case.id for case in cases)
+        taken = [name for name in times if is_control(name)]
     if repeated := [name for name, count in times.items() if count > 1]:
         raise DataError(f"task {made.name} has {len(repeated)} ids twice, such as {repeated[0]!r}")
+    if taken:
+        raise DataError(f"task {made.name} has a case {taken[0]!r}, as only controls are called")
     return Benchmark(made, cases, digest)
 
 

@@ -135,11 +135,6 @@ class Evaluation:
         return [visit for start, stop in self.spans for visit in planned[start:stop]]
 
     @property
-    def others(self) -> frozenset[Visit]:
-        """The visits of other shards."""
-        return frozenset(self.planned).difference(self.visits)
-
-    @property
     def own_cases(self) -> list[Case]:
         """The cases measured here, in their order."""
         names = {name for name, _ in self.visits}

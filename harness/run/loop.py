@@ -150,7 +150,8 @@ def run_all(
             settle(evaluation, folder, {name for name, _ in known})
             statuses = {visit: record.status for visit, record in known.items()}
             again = evaluation.retried(statuses) if retry else set()
-            rows[evaluation] = RunRows(folder, write, known, again, evaluation.others)
+            others = frozenset(evaluation.planned).difference(evaluation.visits)
+            rows[evaluation] = RunRows(folder, write, known, again, others)
         for evaluation, its in rows.items():
             for visit in evaluation.visits:
                 if visit in its.known and visit not in its.again:

@@ -49,7 +49,7 @@ COMMANDS = {
     "Many machines": {
         "merge": ("distributed.merge:merge_command", "Join the shards of a run to one."),
     },
-    "": {name: (f"old_names:{name}", "") for name in ("diff", "repair", "new", "check", "submit", "verify")},
+    "": {name: (f"old_names:{name}", "") for name in ("submit", "verify")},
 }
 # fmt: on
 """By section: module and function of each, and what it does."""

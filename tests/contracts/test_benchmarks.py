@@ -102,7 +102,7 @@ def test_bounds_at_the_size_of_gpt2_small(monkeypatch: pytest.MonkeyPatch) -> No
         made.ours.evaluate_after(cases, made.ours.halved(edits))
     once, layer = whole_evaluation(made, cases), synthetic.LAYERS["narrow"]
     whole = {EDIT: whole_edit(made, cases, layer), EVALUATION: once + once, NEXT: once}
-    cost = Cost(12 * 768**2, 768 * 50_257)
+    cost = Cost(12 * 768**2, 768 * 50_257, 8 * 768**2)
     shares = {phase: ours[phase].macs(cost) / whole[phase].macs(cost) for phase in BOUNDS}
     assert all(shares[phase] <= bound for phase, bound in BOUNDS.items()), shares
 

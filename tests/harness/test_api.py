@@ -142,15 +142,22 @@ def test_objects_of_the_wrong_kind_are_said_to_be(evaluate, model):
     assert eh.edit(model, "none", REQUEST).touches_nothing
 
 
-def test_a_name_of_two_cases_is_refused(evaluate):
+@pytest.mark.parametrize(
+    ("names", "cause"),
+    [
+        (["control:mine"], "a case 'control:mine', as only controls are called"),
+        (["a", "a"], "1 ids twice, such as 'a'"),
+    ],
+)
+def test_cases_whose_names_serve_for_no_row_are_refused(evaluate, names, cause):
     class Mistaken(eh.Task):
         metrics = ("success",)
 
         def cases(self):
             probe = eh.Probe("efficacy", eh.Choose(REQUEST.text, ("Oslo", "Paris")))
-            return [eh.Case("a", (REQUEST,), (probe,)) for _ in range(2)]
+            return [eh.Case(name, (REQUEST,), (probe,)) for name in names]
 
-    with pytest.raises(eh.DataError, match="1 ids twice, such as 'a'"):
+    with pytest.raises(eh.DataError, match=cause):
         evaluate(task=Mistaken(), task_args={})
 
 

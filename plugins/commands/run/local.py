@@ -92,7 +92,7 @@ class Overlap:
     """By how many nats the answers differ at most."""
 
     def __post_init__(self) -> None:
-        self.tell, self.event = self.rows.tell, self.rows.event
+        self.tell = self.rows.tell
         known = ((visit, self.rows.known.get(visit)) for visit in self.evaluation.visits)
         cases = (v for v, own in known if own and own.status == OK and not is_control(v[0]))
         self.wanted = set(islice(cases, ASKED_AGAIN))

@@ -87,11 +87,10 @@ def keep(key: str, heading: Sequence[tuple[str, str]], runs: Sequence[Results]) 
             return
     folders = [(str(run.folder.path), _digests(run.folder.path)) for run in runs]
     with suppress(OSError):  # without it, the command goes the long way again
-        files.put(_place(key), files.sealed({"heading": heading, "folders": folders}))
-
-
-def _place(key: str) -> Path:
-    return files.cache_folder() / FOLDER / f"{key}.json"
+        files.put(
+            files.cache_folder() / FOLDER / key,
+            files.sealed({"heading": heading, "folders": folders}),
+        )
 
 
 def _digests(folder: Path) -> list[str]:
@@ -109,8 +108,9 @@ def _read(plugins: Plugins, path: str, digests: Sequence[str]) -> Results:
 
 def show(plugins: Plugins, given: Mapping[str, Any]) -> int | None:
     """Show the runs of a command's receipt, and return the exit code; None if only the long way tells."""
+    key = key_of(plugins, given)
     try:
-        told = files.unsealed(_place(key_of(plugins, given)).read_bytes())
+        told = files.unsealed((files.cache_folder() / FOLDER / key).read_bytes())
         runs = [_read(plugins, *each) for each in told["folders"]]
         if args := given["task_args"]:  # a task may read what lies beside a file that is named
             source, seed = source_of(plugins, given["model"][0]), int(given["seed"][0])

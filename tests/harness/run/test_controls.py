@@ -56,21 +56,6 @@ def test_each_takes_the_settings_that_it_has_fields_for(plugins):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        (
-            ["by-name:a", "b", "plain", "by_name:c"],
-            ["by_name:a", "by_name:b", "plain", "by_name:c"],
-        ),
-        (["by_name:a", "dist/plain"], ["by_name:a", "plain"]),
-    ],
-)
-def test_a_value_without_a_prefix_is_of_the_control_before_it(plugins, typed, meant):
-    made, _ = make(plugins, *typed)
-    assert [each.name for each in made] == meant
-
-
-@pytest.mark.parametrize(
     ("names", "args", "kind", "words"),
     [
         (["plane"], {}, PluginError, "no control 'plane'; did you mean plain"),
