@@ -18,7 +18,7 @@ test: $(VENV)/.test $(VENV)/.package
 	$(BIN)/python -m pytest -n auto
 
 slow: $(VENV)/.test $(VENV)/.package
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/slow tools
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/slow
 
 figures: $(VENV)/.package
 	rm -rf build/figures

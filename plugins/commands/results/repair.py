@@ -58,8 +58,7 @@ def sorted_out(folder: RunFolder) -> tuple[list[Record], list[bytes]]:
     """
     found: dict[bytes, tuple[int, Record]] = {}
     bad: list[bytes] = []
-    marks = set()
-    withdrawn: list[tuple[int, int]] = []
+    marks, withdrawn = set[str](), list[tuple[int, int]]()
     with open(folder.samples, "rb") as file:
         for data in file:
             # Line ends that were changed, as by git, are put right.

@@ -108,9 +108,8 @@ def _read(plugins: Plugins, path: str, digests: Sequence[str]) -> Results:
 
 def show(plugins: Plugins, given: Mapping[str, Any]) -> int | None:
     """Show the runs of a command's receipt, and return the exit code; None if only the long way tells."""
-    key = key_of(plugins, given)
     try:
-        told = files.unsealed((files.cache_folder() / FOLDER / key).read_bytes())
+        told = files.unsealed((files.cache_folder() / FOLDER / key_of(plugins, given)).read_bytes())
         runs = [_read(plugins, *each) for each in told["folders"]]
         if args := given["task_args"]:  # a task may read what lies beside a file that is named
             source, seed = source_of(plugins, given["model"][0]), int(given["seed"][0])
