@@ -17,7 +17,7 @@ MUST = {
     "what one reads to see how a number comes about": 3_300,
     "harness/ without testing/": 9_600 + 70,
     "plugins/commands/": 10_500,
-    "harness/ and plugins/": 39_050,
+    "harness/ and plugins/": 38_900,
     "tests/": 32_000,
 }
 """Lines of .py files, docstrings and blanks included: what may not be exceeded. What was added was allowed for the
