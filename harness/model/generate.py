@@ -188,34 +188,35 @@ class Chooser:
             values = top.values.float().softmax(-1)
             if k > 1:
                 if not noise:
-                    noise += self._drawn(*values.shape, values.device)
+                    noise += self._drawn(values)
                 values = values / noise.pop(0)
             chosen = top.indices.gather(1, values.argmax(-1, keepdim=True))[:, 0].to(self.last)
             self.last = chosen.where(self._ks == k, self.last)
         return self.last
 
-    def _drawn(self, rows: int, k: int, device: torch.device) -> Iterator[Tensor]:
+    def _drawn(self, values: Tensor) -> Iterator[Tensor]:
         """Yield the noise of the coming steps, rows by k."""
-        noise = torch.empty(rows, AHEAD, k)
+        noise = torch.empty(len(values), AHEAD, values.shape[1])
         for row, own in zip(noise, self._seeded, strict=True):
             row.exponential_(generator=own)
-        yield from noise.to(device).unbind(1)
+        yield from noise.to(values.device).unbind(1)
 
 
 class Roomy(DynamicLayer):
     """Keys and values of a block with room for those to come, so that none is copied again at each token."""
 
-    def __init__(self, full: DynamicLayer, room: int) -> None:
+    def __init__(self, full: Any, room: int) -> None:
         super().__init__()
         self.__dict__.update(full.__dict__)
         self._whole = [functional.pad(side, (0, 0, 0, room)) for side in (full.keys, full.values)]
+        self._filled: int = full.keys.shape[-2]
 
-    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> Any:
         """Keep new keys and values, and return all."""
-        start, stop = self.keys.shape[-2], self.keys.shape[-2] + keys.shape[-2]
-        for whole, new in zip(self._whole, (keys, values), strict=True):
-            whole[..., start:stop, :] = new
-        self.keys, self.values = (whole[..., :stop, :] for whole in self._whole)
+        start, self._filled = self._filled, self._filled + key_states.shape[-2]
+        for whole, new in zip(self._whole, (key_states, value_states), strict=True):
+            whole[..., start : self._filled, :] = new
+        self.keys, self.values = (whole[..., : self._filled, :] for whole in self._whole)
         return self.keys, self.values
 
 

@@ -58,8 +58,7 @@ def make_controls(
     The second value is the setting ``sample``: how many single edits they are asked about. Raises
     `UsageError` for a setting that none of them has, and what `Control.load` raises.
     """
-    names = dict.fromkeys(each for each in wanted if isinstance(each, str))
-    asked = [_found(plugins, name) for name in names]
+    asked = [_found(plugins, n) for n in dict.fromkeys(n for n in wanted if isinstance(n, str))]
     found = [(c, each) for c, value in asked for each in c.load().sets.get(value, (value,))]
     known = {"sample"}.union(*(_fields(component) for component, _ in found)) if wanted else set()
     if unknown := [key for key in args if key not in known]:

@@ -79,7 +79,7 @@ class SuffixForward:
         self.keys = self._clean[0]
         self._hidden: Tensor | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
-        self._changes: dict[int, tuple[Tensor, Tensor]] = {}
+        self._changes: dict[int, tuple[Tensor, ...]] = {}
         if self._start is None:
             self.batch = model.batch(texts)
             self._first = self.batch.starts + torch.tensor(starts, device=model.device)
