@@ -26,7 +26,7 @@ LOOKING = (
     "show symbolic", "show text", "show ES", "run --help-all", "show counterfactplus-table1", "show counterfact --stats",
 )  # fmt: skip
 OF_ONE = ("score {}", "report {} -v", "report {} --format latex", "report {} --layout paper")
-OF_ALL = ("compare single unedited", "diff single unedited", "report single unedited", "report single --format csv",
+OF_ALL = ("compare single unedited", "compare single unedited --why", "report single unedited", "report single --format csv",
           "case single 0", "score damaged --repair", "score single --repair", "merge shard -o merged", "score single --json",
           "leaderboard submit single -o b.zip --contact a@b.c --tuned-on pocket", "verify b.zip --level 2")  # fmt: skip
 MISTAKES = (
@@ -41,7 +41,7 @@ STEADY = (
     (VERSION, "edit-harness"),
     (DIGEST, "<digest>"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|min)\b"), "<time>"),
-    (re.compile(r"\b\d+(\.\d+)? (MB|GB|kB)\b"), "<size>"),
+    (re.compile(r"\b\d[\d,]*(\.\d+)? (MB|GB|kB|bytes)\b"), "<size>"),
 )
 
 
